@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"cvmstore/bench"
+)
+
+// benchCommand measures this machine. Each comparison is a command of its own below it.
+type benchCommand struct {
+	Redis benchRedis `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+}
+
+type benchRedis struct {
+	Dir    string        `help:"Where both sides keep their data; default: a temporary directory here." placeholder:"DIR"`
+	Rounds int           `default:"7" help:"Rounds; each runs both sides, one after the other."`
+	Slice  time.Duration `default:"2s" help:"How long one side runs at a time."`
+	Only   string        `help:"Run only the rows whose name contains this." placeholder:"TEXT"`
+}
+
+// Run prints the table.
+func (b *benchRedis) Run(s *streams) error {
+	return bench.CompareRedis(context.Background(), bench.RedisOptions{
+		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Out: s.out,
+	})
+}

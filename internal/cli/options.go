@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"path/filepath"
+	"time"
+
+	"cvmstore/resp"
+)
+
+// options is the server's whole configuration: what resp's table of parameters holds, and what concerns the volume.
+type options struct {
+	server resp.Config
+
+	volume, keyFile, counterFile string // empty: in the directory, under the names below
+
+	volumeSize   int64 // bytes; 0: as far as the file system goes
+	segmentSize  int64 // bytes, of a new volume
+	cacheSize    int64 // bytes
+	cipher       string
+	epochLength  time.Duration
+	formatOver   string // the volume whose foreign data may be overwritten at birth
+	insecurePort bool
+
+	logLevel, logFile, logFormat string
+}
+
+// Names of the files that a store consists of, in its directory.
+const (
+	dirDefault      = "./cvmstore-data"
+	volumeName      = "volume.cvm"
+	keyFileName     = "key"
+	counterFileName = "counter"
+)
+
+// defaultOptions returns what no flags and no file result in.
+func defaultOptions() options {
+	o := options{server: resp.DefaultConfig()}
+	o.server.Dir = dirDefault
+	for _, s := range ownSettings() {
+		if err := s.set(&o, s.def); err != nil {
+			panic("internal error: default of " + s.name + ": " + err.Error())
+		}
+	}
+	return o
+}
+
+func (o *options) volumePath() string  { return o.pathOr(o.volume, volumeName) }
+func (o *options) keyPath() string     { return o.pathOr(o.keyFile, keyFileName) }
+func (o *options) counterPath() string { return o.pathOr(o.counterFile, counterFileName) }
+
+func (o *options) pathOr(path, name string) string {
+	if path != "" {
+		return path
+	}
+	return filepath.Join(o.server.Dir, name)
+}

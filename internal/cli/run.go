@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cvmstore/epoch"
+	"cvmstore/ioengine/aegis"
+	"cvmstore/keyspace"
+	"cvmstore/resp"
+	"cvmstore/resp/command"
+	"cvmstore/volume"
+)
+
+const (
+	// stopTimeout bounds how long a stop waits for replies, and then for the last commit.
+	stopTimeout = 30 * time.Second
+	// fencedTimeout bounds how long a fenced server goes on telling its clients so.
+	fencedTimeout = time.Second
+	// fencedPoll is how often the volume is asked whether it was fenced. Clients are told at once; this is the process.
+	fencedPoll = 100 * time.Millisecond
+)
+
+// run serves clients until ctx ends, a client sends SHUTDOWN, or the volume was fenced. It closes the volume. A volume that
+// failed otherwise goes on answering what it can (DESIGN.md 4.5).
+func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, space *keyspace.Space) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	server, err := resp.New(resp.Options{
+		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
+		Info:       []command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}},
+		OnShutdown: stop,
+	})
+	if err != nil {
+		return errors.Join(err, closeVolume(v))
+	}
+	server.Start()
+	ready := log.Info()
+	if addr := server.Addr(); addr != nil {
+		ready = ready.Stringer("addr", addr)
+	}
+	ready.Msg("ready to accept connections")
+
+	grace := stopTimeout
+	fenced := waitFenced(ctx, v)
+	if fenced != nil {
+		log.Error().Err(fenced).Msg("fenced: stopping")
+		grace = fencedTimeout
+	} else {
+		log.Info().Msg("stopping: the last replies leave, then the volume closes")
+	}
+	drain, done := context.WithTimeout(context.Background(), grace)
+	defer done()
+	if err := server.Shutdown(drain); err != nil {
+		log.Warn().Err(err).Msg("some clients were cut off before their replies left")
+	}
+	closed := closeVolume(v)
+	if fenced != nil {
+		return fenced
+	}
+	if closed == nil {
+		log.Info().Msg("stopped: everything is durable and committed")
+	}
+	return closed
+}
+
+// waitFenced returns nil when ctx ends, or the volume's error once another server has taken over.
+func waitFenced(ctx context.Context, v *volume.Volume) error {
+	tick := time.NewTicker(fencedPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := v.Err(); errors.Is(err, volume.ErrFenced) || errors.Is(err, epoch.ErrFenced) {
+			return err
+		}
+	}
+}
+
+func closeVolume(v *volume.Volume) error {
+	ctx, done := context.WithTimeout(context.Background(), stopTimeout)
+	defer done()
+	return v.Close(ctx)
+}

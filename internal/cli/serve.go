@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"cvmstore/ioengine/device"
+	"cvmstore/ioengine/filedev"
+	"cvmstore/keyspace"
+	"cvmstore/volume"
+)
+
+// serveCommand is "cvmstore serve".
+type serveCommand struct {
+	Config       string `type:"existingfile" placeholder:"FILE" help:"TOML file with settings; configs/cvmstore.toml explains each."`
+	kong.Plugins        // the flags of newFlagSet
+
+	flags flagSet
+}
+
+func (c *serveCommand) init() {
+	c.flags = newFlagSet()
+	c.Plugins = kong.Plugins{c.flags.fields.Interface()}
+}
+
+// options reads the file, then the flags over it.
+func (c *serveCommand) options() (options, error) {
+	o := defaultOptions()
+	if c.Config != "" {
+		if err := readFile(&o, c.Config); err != nil {
+			return o, err
+		}
+	}
+	return o, assign(&o, "command line", c.flags.given())
+}
+
+// Run serves until a signal or a fatal error.
+func (c *serveCommand) Run(s *streams) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := openLog(&o, s.err)
+	if err != nil {
+		return err
+	}
+	// A terminal that goes away is no reason to stop.
+	signal.Ignore(syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err = serve(ctx, &o, log)
+	if err == nil {
+		return closeLog()
+	}
+	wrong, todo, code := explain(err)
+	last := log.Error().Int("exit", code)
+	if todo != "" {
+		last = last.Str("todo", todo)
+	}
+	last.Msg(wrong)
+	err = errors.Join(err, closeLog())
+	if o.logFile == "" && o.logLevel != "nothing" {
+		return reported{err}
+	}
+	return err
+}
+
+// blocksUnlimited bounds a volume in a file whose size nobody limited: 16 TiB, the largest file of ext4.
+const blocksUnlimited device.BlockCount = 1 << 32
+
+// serve runs one server until ctx ends or it cannot go on. Everything that it opened is closed when it returns.
+func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
+	if err := checkExposure(o); err != nil {
+		return err
+	}
+	log.Info().Str("version", Version).Str("dir", o.server.Dir).Int("pid", os.Getpid()).Msg("cvmstore starts")
+	p, err := prepare(ctx, o, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	log.Warn().Msg("the counter and the key are files of this machine: this protects against nothing that controls " +
+		o.server.Dir + ". Fit for development, and where the disk is trusted anyway")
+
+	blocksMax := blocksUnlimited
+	if o.volumeSize > 0 {
+		blocksMax = device.BlockCount(o.volumeSize / device.BlockSize)
+	}
+	dev, err := openDevice(ctx, o.volumePath(), filedev.Options{
+		Create: true, BlocksMax: blocksMax, Warn: func(msg string) { log.Warn().Msg(msg) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+
+	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes()})
+	v, err := volume.Open(ctx, volume.Options{
+		Device: dev, Counter: p.counter, Keys: p.keys,
+		Stores:        map[volume.Store]volume.Replayer{volume.StoreKeys: space},
+		SegmentBlocks: device.BlocksFor(int(o.segmentSize)),
+		EpochLength:   o.epochLength,
+		Log:           log,
+		FormatForeign: o.formatOver != "" && o.formatOver == o.volumePath(),
+	})
+	if err != nil {
+		return err
+	}
+	space.Attach(v)
+	return run(ctx, o, log, v, space)
+}
+
+// lockWait bounds how long a start waits for the volume's lock. We hold the counter's lock then, so the other holder is most
+// likely a server that was killed: the kernel keeps the volume locked until the last write under way has ended, which takes some
+// milliseconds, and on a slow disk longer.
+const lockWait = 5 * time.Second
+
+func openDevice(ctx context.Context, path string, o filedev.Options) (device.Device, error) {
+	ctx, done := context.WithTimeout(ctx, lockWait)
+	defer done()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		dev, err := filedev.Open(path, o)
+		if !errors.Is(err, device.ErrLocked) {
+			return dev, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// cacheBytes is the size of the value cache as keyspace takes it.
+func (o *options) cacheBytes() int64 {
+	if o.cacheSize == 0 {
+		return -1
+	}
+	return o.cacheSize
+}
+
+// checkExposure refuses a plaintext listener that others than this machine can reach.
+func checkExposure(o *options) error {
+	if o.insecurePort {
+		return nil
+	}
+	for _, bind := range o.server.Bind {
+		host := strings.TrimPrefix(bind, "-")
+		if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+			continue
+		}
+		return fmt.Errorf("bind %s: %w: whoever is on the way reads and changes what clients send", bind, errExposed)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cvmstore/resp"
+	"cvmstore/seal"
+)
+
+// setting is one line of the configuration: a flag, and a key of the TOML file, of the same name. Values have redis.conf's
+// syntax.
+type setting struct {
+	name   string
+	kind   resp.ParamKind
+	def    string
+	values []string // of an enumeration
+	help   string
+	secret bool
+	set    func(*options, string) error
+}
+
+// settings returns all of them, in the order in which they are shown: the volume's, then the front end's from resp's table.
+func settings() []setting {
+	all := ownSettings()
+	for _, p := range resp.Params() {
+		s := setting{
+			name: p.Name, kind: p.Kind, def: p.Default, values: p.Values, help: p.Help, secret: p.Secret,
+			set: func(o *options, v string) error { return o.server.Set(p.Name, v) },
+		}
+		if p.Name == "dir" {
+			s.def = dirDefault
+			s.help = "Directory of the volume, the counter and the key file; made with mode 0700 if it is missing."
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func ownSettings() []setting {
+	return []setting{
+		text("volume", func(o *options) *string { return &o.volume },
+			"File or block device of the volume; empty: volume.cvm in dir."),
+		text("key-file", func(o *options) *string { return &o.keyFile },
+			"File with the store's master secret, mode 0600; empty: key in dir. Better kept on another disk."),
+		text("counter-file", func(o *options) *string { return &o.counterFile },
+			"File of the embedded counter; empty: counter in dir. It protects against nothing that can write it."),
+		memory("volume-size", "0", 0, func(o *options) *int64 { return &o.volumeSize },
+			"Up to which size a volume in a file grows; 0: as far as the file system goes."),
+		memory("segment-size", "16mb", 64<<10, func(o *options) *int64 { return &o.segmentSize },
+			"Size of a journal segment. Fixed when the volume is made."),
+		memory("cache-size", "256mb", 0, func(o *options) *int64 { return &o.cacheSize },
+			"Memory for values that were read or written lately; 0: none."),
+		enum("cipher", seal.Suites(), func(o *options) *string { return &o.cipher },
+			"Cipher of a new store. Fixed when the key file is made."),
+		{
+			name: "epoch-length", kind: resp.KindInt, def: "10",
+			help: "Milliseconds between two commits to the counter while no reply waits for one, 1 to 281.",
+			set: func(o *options, v string) error {
+				n, err := strconv.Atoi(v)
+				if err != nil || n < 1 || n > 281 {
+					return fmt.Errorf("argument must be between 1 and 281 inclusive")
+				}
+				o.epochLength = time.Duration(n) * time.Millisecond
+				return nil
+			},
+		},
+		text("format-over", func(o *options) *string { return &o.formatOver },
+			"Make the new volume over data that is not cvmstore's: must be the same path as the volume's."),
+		{
+			name: "insecure-plaintext", kind: resp.KindBool, def: "no",
+			help: "Allow connections without TLS on addresses other than loopback: the host reads and changes what they carry.",
+			set: func(o *options, v string) error {
+				if v != "yes" && v != "no" {
+					return fmt.Errorf("argument must be 'yes' or 'no'")
+				}
+				o.insecurePort = v == "yes"
+				return nil
+			},
+		},
+		{
+			name: "loglevel", kind: resp.KindEnum, def: "notice", values: logLevels(),
+			help: "How much is logged.",
+			set:  oneOf(logLevels(), func(o *options) *string { return &o.logLevel }),
+		},
+		text("logfile", func(o *options) *string { return &o.logFile }, "File that the log is appended to; empty: standard error."),
+		enum("log-format", []string{"auto", "console", "json"}, func(o *options) *string { return &o.logFormat },
+			"auto: console on a terminal, json otherwise."),
+	}
+}
+
+func text(name string, field func(*options) *string, help string) setting {
+	return setting{
+		name: name, kind: resp.KindString, help: help,
+		set: func(o *options, v string) error { *field(o) = v; return nil },
+	}
+}
+
+// enum makes a setting with a list of values, the first of which is the default.
+func enum(name string, values []string, field func(*options) *string, help string) setting {
+	return setting{name: name, kind: resp.KindEnum, def: values[0], values: values, help: help, set: oneOf(values, field)}
+}
+
+func oneOf(values []string, field func(*options) *string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if !slices.Contains(values, v) {
+			return fmt.Errorf("argument must be one of the following: %s", strings.Join(values, ", "))
+		}
+		*field(o) = v
+		return nil
+	}
+}
+
+func memory(name, def string, least int64, field func(*options) *int64, help string) setting {
+	return setting{
+		name: name, kind: resp.KindMemory, def: def, help: help,
+		set: func(o *options, v string) error {
+			n, err := resp.ParseMemory(v)
+			if err != nil {
+				return err
+			}
+			if n != 0 && n < least {
+				return fmt.Errorf("argument must be at least %d", least)
+			}
+			*field(o) = n
+			return nil
+		},
+	}
+}
+
+// assign sets values, by name, and returns the first error. source says where they come from, for people.
+func assign(o *options, source string, values map[string]string) error {
+	all := settings()
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.name
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(names, name) {
+			return usageErrorf("%s: unknown key %q%s", source, name, didYouMean("", name, names))
+		}
+	}
+	_, byOurName := values["durability"]
+	_, byRedisName := values["appendfsync"]
+	if byOurName && byRedisName {
+		return usageErrorf("%s: durability and appendfsync are two names of one thing: use one of them", source)
+	}
+	for _, s := range all {
+		v, given := values[s.name]
+		if !given {
+			continue
+		}
+		if err := s.set(o, v); err != nil {
+			shown := strconv.Quote(v)
+			if s.secret {
+				shown = "the value"
+			}
+			return usageErrorf("%s: %s: %s: %w", source, s.name, shown, err)
+		}
+	}
+	return nil
+}

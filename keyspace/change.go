@@ -1,0 +1,197 @@
+package keyspace
+
+import (
+	"cvmstore/internal/mutant"
+	"cvmstore/volume"
+)
+
+// The functions of this file are the only ones that change what the index says of a key. The running server calls them
+// with the records that it has just appended, recovery with those that it reads back, so that both come to the same
+// index and the same multiset hash. All follow one rule: the highest counter wins, and of two equal ones the later place,
+// because compaction moves records with their counters unchanged (DESIGN.md 6.3).
+
+// ledger takes the changes of the multiset hash: the batch (volume.Tx), or recovery's volume.Delta.
+type ledger interface {
+	Add(x volume.Sum)
+	Remove(x volume.Sum)
+}
+
+// writer changes tables and their multiset items.
+type writer struct {
+	s    *Space
+	v    *volume.Volume
+	l    ledger
+	item []byte // scratch
+}
+
+func (w *writer) hash(tb *table, p spot) volume.Sum {
+	e := p.entry()
+	w.item = appendItem(w.item[:0], tb.number, e, p.sh.key(e))
+	return w.v.ItemHash(volume.StoreKeys, w.item, e.value)
+}
+
+// debit takes a live entry out of the sums and counts, before it changes.
+func (w *writer) debit(tb *table, p spot) {
+	e := p.entry()
+	if !e.live() {
+		return
+	}
+	x := w.hash(tb, p)
+	if _, running := w.l.(*volume.Tx); !running || !mutant.On(mutant.SkipMultisetUpdate) {
+		w.l.Remove(x)
+	}
+	tb.sum.Sub(x)
+	tb.live--
+	if e.expiry != 0 {
+		tb.expires--
+	}
+}
+
+// credit puts it back in, after the change.
+func (w *writer) credit(tb *table, p spot) {
+	e := p.entry()
+	if !e.live() {
+		return
+	}
+	x := w.hash(tb, p)
+	w.l.Add(x)
+	tb.sum.Add(x)
+	tb.live++
+	if e.expiry != 0 {
+		tb.expires++
+	}
+	p.noteExpiry(e.expiry)
+}
+
+// put gives the entry at p a value. It says whether it did.
+func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.Place, size int) bool {
+	e := p.entry()
+	if e.value > c {
+		return false
+	}
+	if e.value == c {
+		if e.access&flagBuried == 0 {
+			e.place = at
+		}
+		return false
+	}
+	w.debit(tb, p)
+	w.drop(e)
+	e.setKind(r.typ, r.encoding)
+	e.value, e.place, e.size = c, at, uint32(size)
+	if c > e.counter { // else recovery has seen a newer expiry of this value already
+		e.counter, e.expiry, e.metaSeg = c, r.expiry, 0
+	}
+	tb.newest = max(tb.newest, c)
+	w.credit(tb, p)
+	return true
+}
+
+// setExpiry gives the entry at p a new expiry (0: none).
+func (w *writer) setExpiry(tb *table, p spot, expiry int64, c volume.Counter, at volume.Place) bool {
+	e := p.entry()
+	if e.counter > c {
+		return false
+	}
+	if e.counter < c {
+		w.debit(tb, p)
+		e.counter, e.expiry = c, expiry
+		tb.newest = max(tb.newest, c)
+		w.credit(tb, p)
+	}
+	e.metaSeg = uint32(at >> 32)
+	return true
+}
+
+// bury makes the key at p absent since c.
+func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size int) bool {
+	e := p.entry()
+	if e.counter > c {
+		return false
+	}
+	if e.counter < c {
+		w.debit(tb, p)
+		w.drop(e)
+		e.setKind(TypeNone, 0)
+		e.access |= flagBuried
+		e.counter, e.value, e.expiry, e.metaSeg = c, c, 0, 0
+		tb.newest = max(tb.newest, c)
+	}
+	e.place, e.size = at, uint32(size)
+	return true
+}
+
+// flush empties a table: all stripes are locked, or nobody else is there yet. The sum of its items is subtracted as one.
+func (w *writer) flush(tb *table, c volume.Counter) {
+	if c <= tb.flushed {
+		return
+	}
+	tb.flushed = c
+	if tb.newest > c {
+		w.flushOlder(tb, c)
+		return
+	}
+	w.l.Remove(tb.sum)
+	tb.sum, tb.live, tb.expires, tb.newest = volume.Sum{}, 0, 0, c
+	for i := range w.s.stripes {
+		w.s.stripes[i].dirs[tb.number] = nil
+	}
+	for _, t := range w.s.types {
+		if t != nil {
+			t.Flush(tb.number)
+		}
+	}
+}
+
+// flushOlder is the flush of a recovery that has seen newer records already: only what is older goes.
+func (w *writer) flushOlder(tb *table, c volume.Counter) {
+	for i := range w.s.stripes {
+		st := &w.s.stripes[i]
+		d := st.dirs[tb.number]
+		if d == nil {
+			continue
+		}
+		d.each(func(sh *shard) bool {
+			for i := len(sh.entries) - 1; i >= 0; i-- {
+				p := spot{st, d, sh, i}
+				e := p.entry()
+				switch {
+				case e.counter < c:
+					w.debit(tb, p)
+					w.drop(e)
+					sh.remove(i)
+				case e.value < c: // a newer expiry whose put is still to come
+					w.debit(tb, p)
+					w.drop(e)
+					e.value = 0
+					e.access = e.access&accessMask | flagPending
+				}
+			}
+			return true
+		})
+	}
+}
+
+// assign gives a database its table, since c. The table's own keys and sum stay as they are.
+func (w *writer) assign(db int, tb *table, c volume.Counter) {
+	if old := w.s.swapped[db]; old >= c {
+		return
+	} else if old != 0 {
+		w.l.Remove(w.databaseHash(db))
+	}
+	w.s.tables[db], w.s.swapped[db] = tb, c
+	w.l.Add(w.databaseHash(db))
+}
+
+func (w *writer) databaseHash(db int) volume.Sum {
+	w.item = appendDatabase(w.item[:0], db, w.s.tables[db].number)
+	return w.v.ItemHash(volume.StoreKeys, w.item, w.s.swapped[db])
+}
+
+// drop tells the type that the value behind ref is gone.
+func (w *writer) drop(e *entry) {
+	if e.ref != 0 {
+		w.s.types[e.typ()].Drop(e.ref)
+		e.ref = 0
+	}
+}

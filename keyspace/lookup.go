@@ -1,0 +1,158 @@
+package keyspace
+
+import (
+	"fmt"
+
+	"cvmstore/internal/mutant"
+	"cvmstore/volume"
+)
+
+// Item is what the index says of a key, without its value. The zero Item is an absent key.
+type Item struct {
+	Type      TypeID
+	Encoding  uint8
+	Expiry    int64          // ms; 0: never
+	ValueSize int            // bytes, of a string
+	Ref       uint64         // the type's own; not for strings
+	Counter   volume.Counter // of the newest change
+}
+
+// Exists says whether the key was there.
+func (it Item) Exists() bool { return it.Type != TypeNone }
+
+// Find looks a key up. Absence and presence both enter Seen. A key found expired by store time is deleted on the spot, by
+// a batch of its own (or the open one), which may fail.
+func (t *Tx) Find(key []byte) (Item, error) {
+	p, err := t.live(key)
+	if p.i < 0 || err != nil {
+		return Item{}, err
+	}
+	t.accessed(p.entry())
+	return itemOf(p.entry()), nil
+}
+
+// Peek is Find for those who ask about a key rather than use it: its access clock stays.
+func (t *Tx) Peek(key []byte) (Item, error) {
+	p, err := t.live(key)
+	if p.i < 0 || err != nil {
+		return Item{}, err
+	}
+	return itemOf(p.entry()), nil
+}
+
+func itemOf(e *entry) Item {
+	it := Item{Type: e.typ(), Encoding: e.encoding(), Expiry: e.expiry, Counter: e.counter}
+	if it.Type == TypeString {
+		it.ValueSize = e.valueSize()
+	} else {
+		it.Ref = e.ref
+	}
+	return it
+}
+
+// live returns where a key's live entry is; i is -1 if the key is absent.
+func (t *Tx) live(key []byte) (spot, error) {
+	p := t.locate(key)
+	if p.i < 0 {
+		t.see(t.tb.flushed)
+		return p, nil
+	}
+	e := p.entry()
+	expired := e.expiry != 0 && e.live() && e.expired(t.Now())
+	if expired {
+		if err := t.expire(p); err != nil {
+			return p, err
+		}
+	}
+	if expired || !e.live() {
+		p.i = -1
+		if mutant.On(mutant.ForgetTombstone) {
+			return p, nil
+		}
+	}
+	t.see(e.counter)
+	return p, nil
+}
+
+// expire journals the delete of an expired key that a reader came upon: absence by time alone could vanish with a crash,
+// because a restarted server may start at an earlier time (DESIGN.md 4.7).
+//
+// Within an open batch it takes what is left of the reservation. Where nothing is left the entry stays and counts as absent:
+// the reply waits for the batch, whose frame holds a time at which the key is gone. A MULTI reserves DeleteSize for each of
+// its keys, in case its batch has no other record.
+func (t *Tx) expire(p spot) error {
+	size := DeleteSize(p.entry().keyLen())
+	if t.batch != nil {
+		if t.records > 0 && size <= t.bytes {
+			t.bury(p, size, "expired")
+		}
+		return nil
+	}
+	if err := t.open(size, 1, volume.ClassReclaim); err != nil {
+		return err
+	}
+	t.bury(p, size, "expired")
+	t.close()
+	return nil
+}
+
+// Load returns the value of a key of type string (or of another type whose value is one record). The bytes are valid until
+// End. If they are on the device only, it returns ErrMiss; a command that needs several values asks for all of them
+// before it gives up, so that they are fetched at once. An absent key is a zero Item and no error.
+func (t *Tx) Load(key []byte, typ TypeID) ([]byte, Item, error) {
+	p, err := t.live(key)
+	if p.i < 0 || err != nil {
+		return nil, Item{}, err
+	}
+	e := p.entry()
+	t.accessed(e)
+	if e.typ() != typ {
+		return nil, itemOf(e), ErrWrongType
+	}
+	val, err := t.value(p)
+	return val, itemOf(e), err
+}
+
+// value returns the value of the string at p: from the ring, or from what was supplied.
+func (t *Tx) value(p spot) ([]byte, error) {
+	e, st := p.entry(), p.st
+	n := e.valueSize()
+	if n == 0 {
+		return []byte{}, nil
+	}
+	val, old, ok := st.ring.get(e.ref, n, st.locks)
+	if ok {
+		if old { // a second chance for what is read before it would go
+			e.ref = st.ring.append(val, st.locks)
+		}
+		return val, nil
+	}
+	for i := range t.supplied {
+		if s := &t.supplied[i]; s.at == e.place && len(s.payload) == int(e.size) {
+			val, err := t.check(p, s.payload)
+			if err == nil {
+				e.ref = st.ring.append(val, st.locks)
+			}
+			return val, err
+		}
+	}
+	t.again = true
+	t.misses = append(t.misses, volume.Fetch{
+		At: e.place, Size: int(e.size), Counter: e.value, Kind: KindPut, Store: volume.StoreKeys,
+	})
+	return nil, ErrMiss
+}
+
+// check makes sure that a record which volume has verified is the one of this key: volume compared the counter, here the
+// table, the key and the type are compared.
+func (t *Tx) check(p spot, payload []byte) ([]byte, error) {
+	e := p.entry()
+	r, err := decodePut(payload)
+	if err == nil && (r.table != t.tb.number || r.typ != e.typ() || string(r.key) != string(p.key())) {
+		err = fmt.Errorf("another key's record")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s in database %d: %w: %w", t.w.s.keyName(p.key()), t.db, err, volume.ErrCorrupt)
+	}
+	return r.value, nil
+}

@@ -1,0 +1,67 @@
+package kvs
+
+import (
+	"errors"
+
+	"cvmstore/keyspace"
+	"cvmstore/kvs/rdb"
+	"cvmstore/volume"
+)
+
+// ErrBusyKey: RESTORE found the key and was not told to replace it.
+var ErrBusyKey = errors.New("BUSYKEY Target key name already exists.")
+
+// Dump returns the value of a key in Redis' format.
+func Dump(t *keyspace.Tx, key []byte) (payload []byte, ok bool, err error) {
+	it, err := t.Find(key)
+	if err != nil || !it.Exists() {
+		return nil, false, err
+	}
+	val, _, err := t.Load(key, keyspace.TypeString)
+	if err != nil {
+		return nil, false, err
+	}
+	return rdb.AppendDump(nil, val), true, nil
+}
+
+// RestoreOptions of a RESTORE.
+type RestoreOptions struct {
+	Replace bool
+	Expiry  int64 // absolute store time, ms; 0: never; one that has come leaves no key
+	Expire  bool  // Expiry is meant
+	Idle    int64 // seconds for which the key counts as unused; negative: as used now
+}
+
+// Restore sets a key to what a payload of Redis' format holds.
+func Restore(t *keyspace.Tx, key, payload []byte, o RestoreOptions) error {
+	it, err := t.Find(key)
+	if err != nil {
+		return err
+	}
+	if it.Exists() && !o.Replace {
+		return ErrBusyKey
+	}
+	val, err := rdb.ParseDump(payload, lengthMax)
+	if err != nil {
+		return err
+	}
+	if o.Expire && o.Expiry <= t.Now() {
+		_, err := t.Del([][]byte{key})
+		return err
+	}
+	if err := checkSize(t, key, len(val)); err != nil {
+		return err
+	}
+	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
+		return err
+	}
+	expiry := int64(0)
+	if o.Expire {
+		expiry = o.Expiry
+	}
+	put(t, key, val, expiry, "restore")
+	if o.Idle >= 0 {
+		t.SetIdle(key, o.Idle)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package kvs
+
+import (
+	"cvmstore/keyspace"
+	"cvmstore/volume"
+)
+
+// Encodings of strings, as OBJECT ENCODING names them. They are on disk.
+const (
+	encodingRaw    = 0
+	encodingInt    = 1
+	encodingEmbstr = 2
+
+	embstrMax = 44 // bytes; Redis' limit
+)
+
+// encodingOf returns the encoding that Redis gives a value when it is set whole.
+func encodingOf(val []byte) uint8 {
+	if _, ok := parseInt(val); ok {
+		return encodingInt
+	}
+	if len(val) <= embstrMax {
+		return encodingEmbstr
+	}
+	return encodingRaw
+}
+
+// Get returns the value of a key; ok is false if it is absent.
+func Get(t *keyspace.Tx, key []byte) (val []byte, ok bool, err error) {
+	val, it, err := t.Load(key, keyspace.TypeString)
+	return val, it.Exists() && err == nil, err
+}
+
+// StrLen returns the length of a value, 0 if the key is absent. It reads no value.
+func StrLen(t *keyspace.Tx, key []byte) (int, error) {
+	it, err := find(t, key)
+	return it.ValueSize, err
+}
+
+// find looks up a key that must be a string or absent.
+func find(t *keyspace.Tx, key []byte) (keyspace.Item, error) {
+	it, err := t.Find(key)
+	if err == nil && it.Exists() && it.Type != keyspace.TypeString {
+		err = keyspace.ErrWrongType
+	}
+	return it, err
+}
+
+// SetOptions of a SET.
+type SetOptions struct {
+	NX, XX  bool  // only if the key is absent; only if it exists
+	KeepTTL bool  // the key's expiry stays
+	Get     bool  // return the old value; the key must be a string or absent
+	Expiry  int64 // absolute store time, ms; 0: never (unless KeepTTL)
+}
+
+// SetResult is what a SET did.
+type SetResult struct {
+	Set   bool   // false: NX or XX did not hold
+	Old   []byte // with Get: the old value, valid until End
+	OldOK bool   // with Get: there was one
+}
+
+// Set sets a key to a value, whatever it held.
+func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
+	var res SetResult
+	if err := checkSize(t, key, len(val)); err != nil {
+		return res, err
+	}
+	if o.Get {
+		var err error
+		if res.Old, res.OldOK, err = Get(t, key); err != nil {
+			return SetResult{}, err
+		}
+	}
+	expiry := o.Expiry
+	if o.NX || o.XX || o.KeepTTL {
+		it, err := t.Find(key)
+		if err != nil {
+			return SetResult{}, err
+		}
+		if o.NX && it.Exists() || o.XX && !it.Exists() {
+			return res, nil
+		}
+		if o.KeepTTL {
+			expiry = it.Expiry
+		}
+	}
+	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
+		return SetResult{}, err
+	}
+	put(t, key, val, expiry, "set")
+	res.Set = true
+	return res, nil
+}
+
+// put writes a whole value.
+func put(t *keyspace.Tx, key, val []byte, expiry int64, event string) {
+	t.Put(key, keyspace.Put{
+		Type: keyspace.TypeString, Encoding: encodingOf(val), Expiry: expiry, Event: event,
+	}, val)
+}
+
+// SetNX sets a key that is absent, and says whether it was.
+func SetNX(t *keyspace.Tx, key, val []byte) (bool, error) {
+	res, err := Set(t, key, val, SetOptions{NX: true})
+	return res.Set, err
+}
+
+// GetSet sets a key and returns its old value.
+func GetSet(t *keyspace.Tx, key, val []byte) (old []byte, ok bool, err error) {
+	res, err := Set(t, key, val, SetOptions{Get: true})
+	return res.Old, res.OldOK, err
+}
+
+// GetDel returns the value of a key and deletes it.
+func GetDel(t *keyspace.Tx, key []byte) (val []byte, ok bool, err error) {
+	val, ok, err = Get(t, key)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if err := t.Reserve(keyspace.DeleteSize(len(key)), 1, volume.ClassReclaim); err != nil {
+		return nil, false, err
+	}
+	t.Remove(key, "del")
+	return val, true, nil
+}
+
+// GetExOptions of a GETEX. The zero value changes nothing.
+type GetExOptions struct {
+	Persist bool  // take the expiry away
+	Expiry  int64 // absolute store time, ms, if Expire is set; one that has come deletes the key
+	Expire  bool  // Expiry is meant
+}
+
+// GetEx returns the value of a key and changes when it goes.
+func GetEx(t *keyspace.Tx, key []byte, o GetExOptions) (val []byte, ok bool, err error) {
+	val, ok, err = Get(t, key)
+	switch {
+	case err != nil || !ok:
+		return nil, false, err
+	case o.Persist:
+		_, err = t.Persist(key)
+	case o.Expire:
+		_, err = t.Expire(key, o.Expiry, 0)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return val, true, nil
+}
+
+// GetRange returns the bytes from start to end, both included; negative ones count from the end of the value.
+func GetRange(t *keyspace.Tx, key []byte, start, end int64) ([]byte, error) {
+	it, err := find(t, key)
+	if err != nil || !it.Exists() {
+		return nil, err
+	}
+	n := int64(it.ValueSize)
+	if start < 0 && end < 0 && start > end {
+		return nil, nil
+	}
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if end < 0 {
+		end = max(end+n, 0)
+	}
+	end = min(end, n-1)
+	if n == 0 || start > end {
+		return nil, nil
+	}
+	val, _, err := Get(t, key)
+	if err != nil {
+		return nil, err
+	}
+	return val[start : end+1], nil
+}
+
+// Append appends to a value, which an absent key has empty, and returns the new length. The expiry stays.
+func Append(t *keyspace.Tx, key, suffix []byte) (int, error) {
+	old, it, err := t.Load(key, keyspace.TypeString)
+	if err != nil {
+		return 0, err
+	}
+	n := len(old) + len(suffix)
+	if it.Exists() && len(suffix) == 0 && it.Encoding == encodingRaw {
+		return n, nil
+	}
+	if err := checkSize(t, key, n); err != nil {
+		return 0, err
+	}
+	if err := t.Reserve(keyspace.PutSize(len(key), n), 1, volume.ClassNormal); err != nil {
+		return 0, err
+	}
+	encoding := uint8(encodingRaw)
+	if !it.Exists() {
+		encoding = encodingOf(suffix)
+	}
+	t.Put(key, keyspace.Put{
+		Type: keyspace.TypeString, Encoding: encoding, Expiry: it.Expiry, Event: "append",
+	}, old, suffix)
+	return n, nil
+}

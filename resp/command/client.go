@@ -1,0 +1,198 @@
+package command
+
+import (
+	"strconv"
+	"time"
+)
+
+func clientCommand() Command {
+	const g = "connection"
+	const f = NoScript | Loading | Stale | NoLevel
+	return Command{
+		Name: "client", Arity: -2, Group: g, Since: "2.4.0", Summary: "Asks and says things about connections.", Handler: nil,
+		Subs: []Command{
+			{Name: "id", Arity: 2, Flags: f, Group: g, Since: "5.0.0", Summary: "Returns the number of this connection.", Handler: clientID},
+			{Name: "getname", Arity: 2, Flags: f, Group: g, Since: "2.6.9", Summary: "Returns the name of this connection.", Handler: clientGetName},
+			{Name: "setname", Arity: 3, Flags: f, Group: g, Since: "2.6.9", Summary: "Names this connection.", Handler: clientSetName},
+			{Name: "setinfo", Arity: 4, Flags: f, Group: g, Since: "7.2.0", Summary: "Says which library speaks here: LIB-NAME or LIB-VER.", Handler: clientSetInfo},
+			{Name: "info", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes this connection.", Handler: clientInfo},
+			{Name: "list", Arity: -2, Flags: f | Admin | Dangerous, Group: g, Since: "2.4.0", Summary: "Describes all connections.", Handler: clientList},
+			{Name: "no-evict", Arity: 3, Flags: f | Admin | Dangerous, Group: g, Since: "7.0.0", Summary: "Keeps this connection from being closed to save memory.", Handler: clientNoEvict},
+			{Name: "no-touch", Arity: 3, Flags: f, Group: g, Since: "7.2.0", Summary: "Keeps this connection's reads from counting as use.", Handler: clientNoTouch},
+			{Name: "reply", Arity: 3, Flags: f, Group: g, Since: "3.2.0", Summary: "Turns replies to this connection on or off, or skips one.", Handler: clientReply},
+		},
+	}
+}
+
+func clientID(c *Ctx) error {
+	c.Reply.Int(int64(c.S.ID))
+	return nil
+}
+
+func clientGetName(c *Ctx) error {
+	if c.S.Name == "" {
+		c.Reply.Null()
+	} else {
+		c.Reply.String(c.S.Name)
+	}
+	return nil
+}
+
+func clientSetName(c *Ctx) error {
+	if !printable(c.Args[2]) {
+		return errClientNames
+	}
+	c.S.Name = string(c.Args[2])
+	c.Reply.OK()
+	return nil
+}
+
+func clientSetInfo(c *Ctx) error {
+	name, val := c.Args[2], c.Args[3]
+	var field *string
+	switch {
+	case equalFold(name, "lib-name"):
+		field = &c.S.LibName
+	case equalFold(name, "lib-ver"):
+		field = &c.S.LibVer
+	default:
+		return Error("ERR Unrecognized option '" + clip(name, 128) + "'")
+	}
+	if !printable(val) {
+		return Error("ERR " + clip(name, 128) + " cannot contain spaces, newlines or special characters.")
+	}
+	*field = string(val)
+	c.Reply.OK()
+	return nil
+}
+
+func clientInfo(c *Ctx) error {
+	c.Reply.Verbatim("txt", string(describe(c.S, c.Now, nil)))
+	return nil
+}
+
+func clientList(c *Ctx) error {
+	ids, err := clientListFilter(c)
+	if err != nil {
+		return err
+	}
+	out, ok := c.Srv.Gather(c, func(s *Session, now int64, out []byte) []byte {
+		if ids != nil && !ids[s.ID] {
+			return out
+		}
+		return describe(s, now, out)
+	})
+	if !ok {
+		c.Park = Park{Answer: true}
+		return ErrPark
+	}
+	c.Reply.Verbatim("txt", string(out))
+	return nil
+}
+
+// clientListFilter parses TYPE and ID. All clients here are of type normal.
+func clientListFilter(c *Ctx) (ids map[uint64]bool, err error) {
+	args := c.Args[2:]
+	switch {
+	case len(args) == 0:
+		return nil, nil
+	case len(args) == 2 && equalFold(args[0], "type"):
+		switch {
+		case equalFold(args[1], "normal"):
+			return nil, nil
+		case equalFold(args[1], "master"), equalFold(args[1], "replica"), equalFold(args[1], "slave"), equalFold(args[1], "pubsub"):
+			return map[uint64]bool{}, nil
+		}
+		return nil, Error("ERR Unknown client type '" + clip(args[1], 128) + "'")
+	case len(args) > 1 && equalFold(args[0], "id"):
+		ids = map[uint64]bool{}
+		for _, a := range args[1:] {
+			id, err := parseInt(a)
+			if err != nil || id < 1 {
+				return nil, Error("ERR Invalid client ID")
+			}
+			ids[uint64(id)] = true
+		}
+		return ids, nil
+	}
+	return nil, errSyntax
+}
+
+// describe appends a session's line of CLIENT LIST.
+func describe(s *Session, now int64, out []byte) []byte {
+	num := func(name string, n int64) {
+		out = append(out, name...)
+		out = strconv.AppendInt(out, n, 10)
+	}
+	str := func(name, val string) {
+		out = append(out, name...)
+		out = append(out, val...)
+	}
+	num("id=", int64(s.ID))
+	str(" addr=", s.Addr)
+	str(" laddr=", s.LocalAt)
+	num(" fd=", int64(s.FD))
+	str(" name=", s.Name)
+	num(" age=", (now-s.Created)/int64(time.Second))
+	num(" idle=", (now-s.LastUsed)/int64(time.Second))
+	flags := ""
+	if s.NoEvict {
+		flags += "e"
+	}
+	if s.NoTouch {
+		flags += "T"
+	}
+	if flags == "" {
+		flags = "N"
+	}
+	str(" flags=", flags)
+	num(" db=", int64(s.DB))
+	str(" sub=0 psub=0 ssub=0 multi=-1 watch=0", "")
+	num(" qbuf=", int64(s.QueryBytes))
+	str(" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0", "")
+	num(" omem=", int64(s.OutputBytes))
+	num(" tot-mem=", int64(s.QueryBytes+s.OutputBytes))
+	cmd := "NULL"
+	if s.LastCmd != nil {
+		cmd = s.LastCmd.Full()
+	}
+	str(" events=r cmd=", cmd)
+	str(" user=", s.User)
+	str(" redir=-1 resp=", strconv.Itoa(s.Proto))
+	str(" lib-name=", s.LibName)
+	str(" lib-ver=", s.LibVer)
+	return append(out, '\n')
+}
+
+func clientNoEvict(c *Ctx) error { return onOff(c, &c.S.NoEvict) }
+func clientNoTouch(c *Ctx) error { return onOff(c, &c.S.NoTouch) }
+
+func onOff(c *Ctx, field *bool) error {
+	switch {
+	case equalFold(c.Args[2], "on"):
+		*field = true
+	case equalFold(c.Args[2], "off"):
+		*field = false
+	default:
+		return errSyntax
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func clientReply(c *Ctx) error {
+	switch {
+	case equalFold(c.Args[2], "on"):
+		c.S.ReplyMode = ReplyOn
+		c.Reply.OK()
+	case equalFold(c.Args[2], "off"):
+		c.S.ReplyMode = ReplyOff
+	case equalFold(c.Args[2], "skip"):
+		if c.S.ReplyMode == ReplyOn {
+			c.S.ReplyMode = ReplySkipNext
+		}
+	default:
+		return errSyntax
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package command
+
+import (
+	"time"
+
+	"cvmstore/keyspace"
+	"cvmstore/volume"
+)
+
+// Ctx is one command in execution. A loop owns one and uses it again and again: nothing of it may be kept.
+type Ctx struct {
+	Args  [][]byte // the command's name and arguments: slices of the query buffer, valid during the call
+	Cmd   *Command
+	S     *Session
+	Reply Reply
+	Tx    *keyspace.Tx // begun with the command's keys when Cmd.Locks says so
+	Space *keyspace.Space
+	Srv   Server
+	Now   int64 // monotonic nanoseconds at the start of the command
+	Loose bool  // the reply depends on nothing stored; handlers that lock for themselves may set it
+
+	// Resume says why a parked command runs again; Park is where a command that returns ErrPark says what it waits for.
+	Resume Resume
+	Park   Park
+
+	keys   [][]byte
+	values valueScratch
+}
+
+// Session is a client's state as commands see it. Only the loop that serves the client touches it.
+type Session struct {
+	ID            uint64
+	Addr, LocalAt string
+	DB            int
+	Proto         int // 2 or 3
+	Authenticated bool
+	User          string
+	Name          string
+	LibName       string
+	LibVer        string
+	Level         volume.Level // 0: the server's default
+	NoEvict       bool
+	NoTouch       bool
+	ReplyMode     ReplyMode
+	CloseAfter    bool // close once all replies have left
+	Created       int64
+	LastUsed      int64 // monotonic nanoseconds
+	LastCmd       *Command
+	LastWrite     volume.Counter // newest counter of this session's own writes
+	Commands      uint64
+	BytesIn       uint64
+	BytesOut      uint64
+	QueryBytes    int // unprocessed input; set before a listing
+	OutputBytes   int // pending output; set before a listing
+	FD            int
+}
+
+// ReplyMode is what CLIENT REPLY chose.
+type ReplyMode uint8
+
+// The reply modes. Skipping means: this command's reply, and then on again.
+const (
+	ReplyOn ReplyMode = iota
+	ReplyOff
+	ReplySkipNext
+	ReplySkipping
+)
+
+// Reset brings the session back to its first state, as RESET does.
+func (s *Session) Reset(authenticated bool) {
+	s.DB, s.Proto, s.Name, s.Level = 0, 2, "", 0
+	s.NoEvict, s.NoTouch, s.ReplyMode = false, false, ReplyOn
+	s.Authenticated, s.User = authenticated, "default"
+}
+
+// Park is what a session waits for: the counter to reach the level, or the deadline, or another loop's answer.
+type Park struct {
+	Counter volume.Counter
+	Level   volume.Level
+	Until   int64 // monotonic nanoseconds; 0: no deadline
+	Answer  bool  // Server.Gather resumes
+}
+
+// Resume says why a parked command runs again.
+type Resume uint8
+
+// Reasons to run a command again.
+const (
+	ResumeNone    Resume = iota // it runs for the first time, or again after a miss or a busy volume
+	ResumeReady                 // what it waited for has happened
+	ResumeTimeout               // its deadline has passed
+)
+
+// Server is what commands need of the server around them. All methods are called on the session's loop.
+type Server interface {
+	// ConfigGet calls emit for each parameter whose name matches one of the patterns.
+	ConfigGet(patterns [][]byte, emit func(name, value string))
+	// ConfigSet sets name, value, name, value ... all or none.
+	ConfigSet(pairs [][]byte) error
+	// Password returns requirepass; empty: none is asked for.
+	Password() string
+	// DefaultLevel is the level of sessions that chose none.
+	DefaultLevel() volume.Level
+	// Volume is nil for a server without one (tests).
+	Volume() Volume
+	// Gather runs visit for every session of every loop, each on its own loop, and returns what visit appended. ok is false
+	// when other loops have yet to answer: the command returns ErrPark with Park.Answer and asks again when resumed.
+	Gather(c *Ctx, visit func(s *Session, now int64, out []byte) []byte) (out []byte, ok bool)
+	Stats() *Stats
+	ResetStats()
+	// Shutdown begins an orderly stop.
+	Shutdown()
+}
+
+// Volume is what commands ask the volume directly.
+type Volume interface {
+	Reached(volume.Counter, volume.Level) bool
+	Watermarks() (applied, durable, fresh volume.Counter)
+	Status() volume.Status
+	Err() error
+	Now() int64
+}
+
+// Stats is a snapshot of what INFO shows of the server.
+type Stats struct {
+	Version, RunID, ConfigFile string
+	Port, Loops                int
+	Started                    time.Time
+	Connected, MaxClients      int64
+	Blocked                    int64
+	Connections, Rejected      uint64
+	Commands                   uint64
+	NetIn, NetOut              uint64
+	OutputLimitClosed          uint64
+	QueryLimitClosed           uint64
+	ErrorReplies               uint64
+	OpsPerSec                  uint64
+	Uncertain                  uint64 // replies that became errors because their level was not reached
+	ActiveExpired              uint64
+	PerCommand                 func(emit func(cmd *Command, calls, failed uint64, busy time.Duration))
+	Extra                      []Field // what the command line adds: device name, AEGIS implementation ...
+}
+
+// Field is a line of INFO.
+type Field struct{ Name, Value string }

@@ -1,0 +1,261 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// infoSections are INFO's sections in order; those from commandstats on are shown only when asked for.
+var infoSections = []struct {
+	name  string
+	extra bool
+	write func(*infoText)
+}{
+	{"server", false, infoServer},
+	{"clients", false, infoClients},
+	{"memory", false, infoMemory},
+	{"persistence", false, infoPersistence},
+	{"stats", false, infoStats},
+	{"replication", false, infoReplication},
+	{"cpu", false, infoCPU},
+	{"modules", false, func(*infoText) {}},
+	{"errorstats", false, func(*infoText) {}},
+	{"cluster", false, func(t *infoText) { t.num("cluster_enabled", 0) }},
+	{"keyspace", false, infoKeyspace},
+	{"cvm", false, infoCVM},
+	{"commandstats", true, infoCommandStats},
+}
+
+// infoText collects the lines of one INFO.
+type infoText struct {
+	strings.Builder
+	c     *Ctx
+	stats *Stats
+}
+
+func (t *infoText) num(name string, n int64) { t.str(name, strconv.FormatInt(n, 10)) }
+
+func (t *infoText) str(name, val string) {
+	t.WriteString(name)
+	t.WriteByte(':')
+	t.WriteString(strings.NewReplacer("\r", " ", "\n", " ").Replace(val))
+	t.WriteString("\r\n")
+}
+
+func cmdInfo(c *Ctx) error {
+	wanted := map[string]bool{}
+	for _, a := range c.Args[1:] {
+		wanted[strings.ToLower(string(a))] = true
+	}
+	byDefault := len(wanted) == 0 || wanted["default"]
+	all := wanted["all"] || wanted["everything"]
+	c.Loose = true // only the keyspace section depends on what is stored
+	t := &infoText{c: c, stats: c.Srv.Stats()}
+	for _, s := range infoSections {
+		if !all && !wanted[s.name] && (!byDefault || s.extra) {
+			continue
+		}
+		if t.Len() > 0 {
+			t.WriteString("\r\n")
+		}
+		title := s.name
+		if title == "cpu" || title == "cvm" {
+			title = strings.ToUpper(title)
+		}
+		t.WriteString("# " + strings.ToUpper(title[:1]) + title[1:] + "\r\n")
+		s.write(t)
+	}
+	c.Reply.Verbatim("txt", t.String())
+	return nil
+}
+
+func infoServer(t *infoText) {
+	up := time.Since(t.stats.Started)
+	t.str("redis_version", RedisVersion)
+	t.str("redis_git_sha1", "00000000")
+	t.num("redis_git_dirty", 0)
+	t.str("redis_mode", "standalone")
+	t.str("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.num("arch_bits", strconv.IntSize)
+	t.str("multiplexing_api", "epoll")
+	t.num("process_id", int64(os.Getpid()))
+	t.str("process_supervised", "no")
+	t.str("run_id", t.stats.RunID)
+	t.num("tcp_port", int64(t.stats.Port))
+	t.num("server_time_usec", time.Now().UnixMicro())
+	t.num("uptime_in_seconds", int64(up/time.Second))
+	t.num("uptime_in_days", int64(up/(24*time.Hour)))
+	t.num("io_threads_active", boolInt(t.stats.Loops > 1))
+	t.str("config_file", t.stats.ConfigFile)
+	t.str("cvmstore_version", t.stats.Version)
+	t.num("cvmstore_loops", int64(t.stats.Loops))
+	t.str("go_version", runtime.Version())
+}
+
+func infoClients(t *infoText) {
+	t.num("connected_clients", t.stats.Connected)
+	t.num("cluster_connections", 0)
+	t.num("maxclients", t.stats.MaxClients)
+	t.num("blocked_clients", t.stats.Blocked)
+	t.num("tracking_clients", 0)
+	t.num("clients_in_timeout_table", 0)
+}
+
+// memoryMetrics are the runtime's figures that INFO memory is made of; reading them does not stop the world.
+var memoryMetrics = []metrics.Sample{
+	{Name: "/memory/classes/heap/objects:bytes"},
+	{Name: "/memory/classes/total:bytes"},
+	{Name: "/memory/classes/heap/released:bytes"},
+}
+
+func infoMemory(t *infoText) {
+	samples := append([]metrics.Sample(nil), memoryMetrics...)
+	metrics.Read(samples)
+	used, total, released := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
+	rss := residentBytes()
+	if rss == 0 {
+		rss = int64(total - released)
+	}
+	t.num("used_memory", int64(used))
+	t.str("used_memory_human", human(int64(used)))
+	t.num("used_memory_rss", rss)
+	t.str("used_memory_rss_human", human(rss))
+	t.num("used_memory_peak", int64(total))
+	t.num("used_memory_dataset", int64(used))
+	t.num("maxmemory", 0)
+	t.str("maxmemory_human", "0B")
+	t.str("maxmemory_policy", "noeviction")
+	t.str("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
+	t.str("mem_allocator", "go")
+	if t.c.Space != nil {
+		t.num("value_cache_bytes", int64(t.c.Space.Stats().CacheBytes))
+	}
+}
+
+// residentBytes reads the process's resident size; 0 where the system does not tell.
+func residentBytes() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(f[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+func human(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.2fK", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
+}
+
+func infoPersistence(t *infoText) {
+	t.num("loading", 0)
+	t.num("async_loading", 0)
+	v := t.c.Srv.Volume()
+	var pending int64
+	status := "ok"
+	if v != nil {
+		pending = int64(v.Status().UncommittedOps)
+		if v.Err() != nil {
+			status = "err"
+		}
+	}
+	t.num("rdb_changes_since_last_save", pending)
+	t.num("rdb_bgsave_in_progress", 0)
+	t.num("rdb_last_save_time", t.stats.Started.Unix())
+	t.str("rdb_last_bgsave_status", status)
+	t.num("aof_enabled", 1)
+	t.num("aof_rewrite_in_progress", 0)
+	t.str("aof_last_bgrewrite_status", "ok")
+	t.str("aof_last_write_status", status)
+}
+
+func infoStats(t *infoText) {
+	s := t.stats
+	t.num("total_connections_received", int64(s.Connections))
+	t.num("total_commands_processed", int64(s.Commands))
+	t.num("instantaneous_ops_per_sec", int64(s.OpsPerSec))
+	t.num("total_net_input_bytes", int64(s.NetIn))
+	t.num("total_net_output_bytes", int64(s.NetOut))
+	t.num("rejected_connections", int64(s.Rejected))
+	if t.c.Space != nil {
+		k := t.c.Space.Stats()
+		t.num("expired_keys", int64(k.Expired))
+		t.num("keyspace_hits", int64(k.Hits))
+		t.num("keyspace_misses", int64(k.Misses))
+	}
+	t.num("evicted_keys", 0)
+	t.num("evicted_clients", 0)
+	t.num("pubsub_channels", 0)
+	t.num("pubsub_patterns", 0)
+	t.num("latest_fork_usec", 0)
+	t.num("total_error_replies", int64(s.ErrorReplies))
+	t.num("client_query_buffer_limit_disconnections", int64(s.QueryLimitClosed))
+	t.num("client_output_buffer_limit_disconnections", int64(s.OutputLimitClosed))
+	t.num("uncertain_replies", int64(s.Uncertain))
+}
+
+func infoReplication(t *infoText) {
+	t.str("role", "master")
+	t.num("connected_slaves", 0)
+	t.str("master_failover_state", "no-failover")
+	t.str("master_replid", strings.Repeat("0", 40))
+	t.num("master_repl_offset", 0)
+	t.num("second_repl_offset", -1)
+	t.num("repl_backlog_active", 0)
+}
+
+func infoKeyspace(t *infoText) {
+	c := t.c
+	v := c.Srv.Volume()
+	if c.Space == nil || v != nil && v.Err() != nil {
+		return // counts would include what is lost (DESIGN.md 4.5)
+	}
+	c.Space.BeginAll(c.Tx, c.S.DB)
+	for db := range c.Space.Databases() {
+		if keys, expires := c.Tx.Info(db); keys > 0 {
+			t.str("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires))
+		}
+	}
+	c.Tx.End()
+	c.Loose = false
+}
+
+func infoCVM(t *infoText) {
+	if v := t.c.Srv.Volume(); v != nil {
+		for _, f := range statusFields(v.Status()) {
+			if f.text != "" {
+				t.str(f.name, f.text)
+			} else {
+				t.num(f.name, f.number)
+			}
+		}
+	}
+	t.str("default_level", t.c.Srv.DefaultLevel().String())
+	for _, f := range t.stats.Extra {
+		t.str(f.Name, f.Value)
+	}
+}
+
+func infoCommandStats(t *infoText) {
+	t.stats.PerCommand(func(cmd *Command, calls, failed uint64, busy time.Duration) {
+		us := busy.Microseconds()
+		t.str("cmdstat_"+cmd.Full(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=%d",
+			calls, us, float64(us)/float64(calls), failed))
+	})
+}

@@ -1,0 +1,268 @@
+package command
+
+import "cvmstore/kvs"
+
+// valueScratch is where MGET collects values.
+type valueScratch []kvs.Value
+
+func stringCommands() []Command {
+	const read, write = ReadOnly, Write | DenyOOM
+	const g = "string"
+	return []Command{
+		{Name: "get", Arity: 2, Flags: read | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Returns the string value of a key.", Handler: cmdGet},
+		{Name: "set", Arity: -3, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key, with conditions and an expiry if asked for.", Handler: cmdSet},
+		{Name: "setnx", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key that does not exist.", Handler: cmdSetNX},
+		{Name: "setex", Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Sets a string value that expires after seconds.", Handler: cmdSetEX},
+		{Name: "psetex", Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.6.0", Summary: "Sets a string value that expires after milliseconds.", Handler: cmdSetEX},
+		{Name: "mget", Arity: -2, Flags: read | Fast, Group: g, First: 1, Last: -1, Step: 1, Since: "1.0.0", Summary: "Returns the string values of several keys.", Handler: cmdMGet},
+		{Name: "mset", Arity: -3, Flags: write, Group: g, First: 1, Last: -1, Step: 2, Since: "1.0.1", Summary: "Sets several keys as one atomic batch.", Handler: cmdMSet},
+		{Name: "msetnx", Arity: -3, Flags: write, Group: g, First: 1, Last: -1, Step: 2, Since: "1.0.1", Summary: "Sets several keys as one atomic batch if none of them exists.", Handler: cmdMSetNX},
+		{Name: "getdel", Arity: 2, Flags: Write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "6.2.0", Summary: "Returns the string value of a key and deletes the key.", Handler: cmdGetDel},
+		{Name: "getex", Arity: -2, Flags: Write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "6.2.0", Summary: "Returns the string value of a key and sets or removes its expiry.", Handler: cmdGetEx},
+		{Name: "getset", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets a string value and returns the one before.", Handler: cmdGetSet},
+		{Name: "strlen", Arity: 2, Flags: read | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.2.0", Summary: "Returns the length of a string value.", Handler: cmdStrLen},
+		{Name: "getrange", Arity: 4, Flags: read, Group: g, First: 1, Last: 1, Step: 1, Since: "2.4.0", Summary: "Returns a part of a string value.", Handler: cmdGetRange},
+		{Name: "substr", Arity: 4, Flags: read, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Returns a part of a string value (the old name of GETRANGE).", Handler: cmdGetRange},
+		{Name: "incr", Arity: 2, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Adds one to an integer value.", Handler: cmdIncr},
+		{Name: "decr", Arity: 2, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Takes one from an integer value.", Handler: cmdDecr},
+		{Name: "incrby", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Adds a number to an integer value.", Handler: cmdIncrBy},
+		{Name: "decrby", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Takes a number from an integer value.", Handler: cmdDecrBy},
+		{Name: "append", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Appends to a string value.", Handler: cmdAppend},
+	}
+}
+
+func cmdGet(c *Ctx) error {
+	val, ok, err := kvs.Get(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.BulkOrNull(val, ok)
+	return nil
+}
+
+func cmdSet(c *Ctx) error {
+	var o kvs.SetOptions
+	if len(c.Args) > 3 {
+		opts, err := stringOptions(c.Args[3:], false)
+		if err != nil {
+			return err
+		}
+		o.NX, o.XX, o.Get, o.KeepTTL = opts.nx, opts.xx, opts.get, opts.keepTTL
+		if opts.at != nil {
+			if o.Expiry, err = opts.unit.positiveExpiry(c, opts.at); err != nil {
+				return err
+			}
+		}
+	}
+	res, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.Get:
+		c.Reply.BulkOrNull(res.Old, res.OldOK)
+	case res.Set:
+		c.Reply.OK()
+	default:
+		c.Reply.Null()
+	}
+	return nil
+}
+
+// options are what may follow SET key value and GETEX key.
+type options struct {
+	nx, xx, get, keepTTL, persist bool
+
+	unit timeUnit
+	at   []byte // the expiry as written; nil: none
+}
+
+// stringOptions parses the options of SET, or of GETEX (getex). The expiry itself is looked at later, as Redis does: a syntax
+// error comes first. The same option may stand twice, the last one counts.
+func stringOptions(args [][]byte, getex bool) (o options, err error) {
+	for i := 0; i < len(args); i++ {
+		unit, timed := expiryOption(args[i])
+		switch {
+		case !getex && equalFold(args[i], "nx") && !o.xx:
+			o.nx = true
+		case !getex && equalFold(args[i], "xx") && !o.nx:
+			o.xx = true
+		case !getex && equalFold(args[i], "get"):
+			o.get = true
+		case !getex && equalFold(args[i], "keepttl") && o.at == nil:
+			o.keepTTL = true
+		case getex && equalFold(args[i], "persist") && o.at == nil:
+			o.persist = true
+		case timed && !o.keepTTL && !o.persist && (o.at == nil || o.unit == unit) && i+1 < len(args):
+			i++
+			o.unit, o.at = unit, args[i]
+		default:
+			return o, errSyntax
+		}
+	}
+	return o, nil
+}
+
+func expiryOption(arg []byte) (timeUnit, bool) {
+	switch {
+	case equalFold(arg, "ex"):
+		return unitEX, true
+	case equalFold(arg, "px"):
+		return unitPX, true
+	case equalFold(arg, "exat"):
+		return unitEXAT, true
+	case equalFold(arg, "pxat"):
+		return unitPXAT, true
+	}
+	return timeUnit{}, false
+}
+
+func cmdSetNX(c *Ctx) error {
+	set, err := kvs.SetNX(c.Tx, c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Reply.Int(boolInt(set))
+	return nil
+}
+
+func cmdSetEX(c *Ctx) error {
+	unit := unitEX
+	if c.Cmd.Name == "psetex" {
+		unit = unitPX
+	}
+	at, err := unit.positiveExpiry(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	if _, err := kvs.Set(c.Tx, c.Args[1], c.Args[3], kvs.SetOptions{Expiry: at}); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdMGet(c *Ctx) error {
+	keys := c.Args[1:]
+	for len(c.values) < len(keys) {
+		c.values = append(c.values, kvs.Value{})
+	}
+	out := c.values[:len(keys)]
+	defer clear(out)
+	if err := kvs.MGet(c.Tx, keys, out); err != nil {
+		return err
+	}
+	c.Reply.Array(len(out))
+	for i := range out {
+		c.Reply.BulkOrNull(out[i].Bytes, out[i].OK)
+	}
+	return nil
+}
+
+func cmdMSet(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArity(c.Cmd.Name)
+	}
+	if err := kvs.MSet(c.Tx, c.Args[1:]); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdMSetNX(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArity(c.Cmd.Name)
+	}
+	set, err := kvs.MSetNX(c.Tx, c.Args[1:])
+	if err != nil {
+		return err
+	}
+	c.Reply.Int(boolInt(set))
+	return nil
+}
+
+func cmdGetDel(c *Ctx) error {
+	val, ok, err := kvs.GetDel(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.BulkOrNull(val, ok)
+	return nil
+}
+
+func cmdGetEx(c *Ctx) error {
+	opts, err := stringOptions(c.Args[2:], true)
+	if err != nil {
+		return err
+	}
+	o := kvs.GetExOptions{Persist: opts.persist}
+	if opts.at != nil {
+		// An absent key is answered before the expiry is looked at.
+		if _, ok, err := kvs.Get(c.Tx, c.Args[1]); err != nil || !ok {
+			c.Reply.Null()
+			return err
+		}
+		o.Expire = true
+		if o.Expiry, err = opts.unit.positiveExpiry(c, opts.at); err != nil {
+			return err
+		}
+	}
+	val, ok, err := kvs.GetEx(c.Tx, c.Args[1], o)
+	if err != nil {
+		return err
+	}
+	c.Reply.BulkOrNull(val, ok)
+	return nil
+}
+
+func cmdGetSet(c *Ctx) error {
+	old, ok, err := kvs.GetSet(c.Tx, c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Reply.BulkOrNull(old, ok)
+	return nil
+}
+
+func cmdStrLen(c *Ctx) error {
+	n, err := kvs.StrLen(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+func cmdGetRange(c *Ctx) error {
+	start, err := parseInt(c.Args[2])
+	if err != nil {
+		return err
+	}
+	end, err := parseInt(c.Args[3])
+	if err != nil {
+		return err
+	}
+	val, err := kvs.GetRange(c.Tx, c.Args[1], start, end)
+	if err != nil {
+		return err
+	}
+	c.Reply.Bulk(val)
+	return nil
+}
+
+func cmdAppend(c *Ctx) error {
+	n, err := kvs.Append(c.Tx, c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

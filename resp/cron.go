@@ -1,0 +1,74 @@
+package resp
+
+import (
+	"time"
+
+	"cvmstore/resp/command"
+)
+
+// expireBudget bounds the deletions of one round of active expiry.
+const expireBudget = 200
+
+// cronSessions bounds the sessions that one round of cron looks at for idleness.
+const cronSessions = 1000
+
+// cron does the periodic work: active expiry (on loop 0), reply deadlines, idle clients.
+func (l *loop) cron() {
+	every := int64(time.Second) / max(l.config.Hz, 1)
+	if l.now >= l.nextCron {
+		l.nextCron = l.now + every
+	}
+	l.timeouts()
+	if l.num != 0 {
+		return
+	}
+	for _, ln := range l.srv.listeners {
+		if ln.mutedN && !ln.closed {
+			ln.mutedN = false
+			_ = l.poll.modify(ln.fd, pollIn)
+		}
+	}
+	l.srv.ops.sample(l.now, l.srv)
+	if l.vol != nil && l.vol.Err() == nil && !l.stopping {
+		l.expireCycle()
+	}
+}
+
+// expireCycle deletes keys whose time has come. With more to do it goes on in the next round, between two reads of the sockets.
+func (l *loop) expireCycle() {
+	n, more := l.srv.space.ExpireCycle(expireBudget)
+	bump(&l.stats.expired, uint64(n))
+	l.expireMore = more && n > 0
+	if l.expireMore {
+		l.nextCron = l.now
+	}
+}
+
+// timeouts turns replies that waited too long into errors, and closes idle clients.
+func (l *loop) timeouts() {
+	timeout := l.config.ReplyTimeoutDuration()
+	text := command.Unreached(nil, timeout)
+	for i := len(l.waiting) - 1; i >= 0; i-- {
+		s := l.waiting[i]
+		if n := s.expire(l.vol, l.now, nil, text); n > 0 {
+			bump(&l.stats.uncertain, uint64(n))
+			if len(s.marks) == 0 {
+				l.waitingRemove(s)
+			}
+			l.flush(s)
+		}
+	}
+	if l.config.Timeout == 0 {
+		return
+	}
+	limit := l.now - l.config.Timeout*int64(time.Second)
+	looked := 0
+	for _, s := range l.sessions { // a map's order is random: every session's turn comes
+		if looked++; looked > cronSessions {
+			break
+		}
+		if s.LastUsed < limit && s.phase != phasePark && len(s.marks) == 0 {
+			l.close(s)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"cvmstore/resp/command"
+	"cvmstore/volume"
+)
+
+// roundCommands bounds what one client may have executed in one round of its loop, so that others get their turn.
+const roundCommands = 1024
+
+// missesMax bounds how often a command may ask for values: each time it does, compaction has moved what was fetched.
+const missesMax = 100
+
+// consume parses and executes what buf holds, and returns the rest. Replies are collected in the loop's buffer and leave in one
+// write, after the last command of the batch.
+func (l *loop) consume(s *session, buf []byte) (rest []byte) {
+	if len(s.out) == 0 {
+		s.out, s.lent = l.obuf[:0], true
+	}
+	for n := 0; s.phase == phaseRun; n++ {
+		if n == roundCommands {
+			l.again(s)
+			break
+		}
+		if !s.pinned {
+			st, used := l.parse(s, buf)
+			buf = buf[used:]
+			s.starved = st == statusMore
+			if s.starved {
+				break
+			}
+			if st == statusEmpty {
+				continue
+			}
+		}
+		l.argv = s.p.argv(buf, l.argv[:0])
+		if !l.execute(s, l.argv) {
+			s.pinned = true
+			break
+		}
+		s.pinned = false
+		buf = buf[s.p.size():]
+		s.p.reset()
+		l.bound(s)
+	}
+	l.flush(s)
+	if s.lent {
+		l.giveBack(s)
+	}
+	return buf
+}
+
+// parse takes the next command, with used bytes of the buffer done with.
+func (l *loop) parse(s *session, buf []byte) (st status, used int) {
+	s.p.unauth = !s.Authenticated
+	s.p.bulkMax = l.config.ProtoMaxBulk
+	used, st, err := s.p.next(buf)
+	if err != nil {
+		l.srv.log.Debug().Uint64("client", s.ID).Err(err).Msg("protocol error")
+		r := command.Reply{Buf: s.out}
+		r.Error("ERR " + err.Error())
+		s.out = r.Buf
+		s.add(0, 0, l.round, 0)
+		s.phase = phaseEnd
+		return statusMore, len(buf)
+	}
+	if st == statusEmpty {
+		used += s.p.size()
+		s.p.reset()
+	}
+	return st, used
+}
+
+// execute runs one command to its end and queues its reply. It returns false if the session is parked and the same command is
+// to run again.
+func (l *loop) execute(s *session, args [][]byte) bool {
+	c := &l.ctx
+	start := len(s.out)
+	c.Args, c.S, c.Reply = args, &s.Session, command.Reply{Buf: s.out, Proto: s.Proto}
+	c.Now, c.Resume, c.Park = l.now, s.resume, s.park
+	s.resume = command.ResumeNone
+	cmd, err := l.lookup(s, args)
+	var seen volume.Counter
+	if err == nil {
+		c.Cmd = cmd
+		s.LastCmd = cmd
+		seen, err = l.perform(s, c)
+		if err != nil && l.parks(s, c, err) {
+			s.out = c.Reply.Buf[:start]
+			return false
+		}
+	}
+	s.park, s.misses = command.Park{}, 0
+	s.Commands++
+	if err != nil {
+		c.Reply.Buf = c.Reply.Buf[:start]
+		c.Reply.Error(command.Text(err))
+		bump(&l.stats.errors, 1)
+	}
+	s.out = c.Reply.Buf
+	l.count(cmd, err)
+	l.reply(s, start, seen)
+	return true
+}
+
+func (l *loop) lookup(s *session, args [][]byte) (*command.Command, error) {
+	cmd, err := command.Lookup(args)
+	if err != nil {
+		if command.SecurityAttack(args) {
+			l.srv.log.Warn().Uint64("client", s.ID).Msg("a client speaks HTTP: closed, since a browser may have been tricked into it")
+			s.phase = phaseEnd
+		}
+		return nil, err
+	}
+	if !s.Authenticated && cmd.Flags&command.NoAuth == 0 {
+		return nil, errNoAuth
+	}
+	return cmd, nil
+}
+
+var errNoAuth = command.Error("NOAUTH Authentication required.")
+
+// perform begins the transaction as the table says, runs the handler, and returns what the reply depends on.
+func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err error) {
+	if s.fetchErr != nil {
+		err, s.fetchErr = s.fetchErr, nil
+		return 0, fmt.Errorf("%s: %w", c.Cmd.Name, err)
+	}
+	c.Tx = &l.tx
+	if s.tx != nil {
+		c.Tx = s.tx
+	}
+	c.Loose = c.Cmd.Flags&command.NoLevel != 0
+	switch c.Cmd.Locks {
+	case command.LockKeys:
+		l.srv.space.Begin(c.Tx, s.DB, c.Keys())
+	case command.LockAll:
+		l.srv.space.BeginAll(c.Tx, s.DB)
+	case command.LockSelf:
+	default:
+		return 0, c.Cmd.Handler(c)
+	}
+	err = c.Cmd.Handler(c)
+	if c.Cmd.Locks != command.LockSelf {
+		c.Tx.End()
+	}
+	if !c.Loose {
+		seen = c.Tx.Seen()
+	}
+	if c.Cmd.Flags&command.Write != 0 {
+		s.LastWrite = max(s.LastWrite, seen)
+	}
+	return seen, err
+}
+
+// parks parks the session if err says that the command is to run again.
+func (l *loop) parks(s *session, c *command.Ctx, err error) bool {
+	if errors.Is(err, command.ErrPark) {
+		s.park = c.Park
+		s.phase = phasePark
+		l.parkedAdd(s)
+		if s.park.Level != 0 {
+			l.want(s.park.Counter, s.park.Level)
+		}
+		return true
+	}
+	miss, busy := command.Retry(err)
+	switch {
+	case miss:
+		s.misses++
+		return s.misses <= missesMax && l.fetch(s, c.Tx)
+	case busy:
+		if s.since == 0 {
+			s.since = l.now
+		} else if l.now-s.since > int64(l.config.ReplyTimeoutDuration()) {
+			s.since = 0
+			return false
+		}
+		s.phase = phaseBusy
+		l.busy = append(l.busy, s)
+		return true
+	}
+	return false
+}
+
+// reply ends the reply that stands in out from start on.
+func (l *loop) reply(s *session, start int, seen volume.Counter) {
+	s.since = 0
+	if s.tx != nil {
+		l.txFree(s)
+	}
+	switch s.ReplyMode {
+	case command.ReplyOff, command.ReplySkipping:
+		s.out = s.out[:start]
+		if s.ReplyMode == command.ReplySkipping {
+			s.ReplyMode = command.ReplyOn
+		}
+	case command.ReplySkipNext:
+		s.ReplyMode = command.ReplySkipping
+	}
+	if s.CloseAfter {
+		s.phase = phaseEnd
+	}
+	level := s.Level
+	if level == 0 {
+		level = l.level
+	}
+	if seen == 0 || l.vol.Reached(seen, level) {
+		s.add(0, 0, l.round, 0)
+		return
+	}
+	if cause := l.vol.Err(); cause != nil {
+		if len(s.out) > start {
+			r := command.Reply{Buf: s.out[:start]}
+			r.Error(command.Unreached(cause, time.Duration(0)))
+			s.out = r.Buf
+			bump(&l.stats.uncertain, 1)
+		}
+		s.add(0, 0, l.round, 0)
+		return
+	}
+	l.want(seen, level)
+	s.add(seen, level, l.round, l.now+int64(l.config.ReplyTimeoutDuration()))
+}
+
+// bound stops a session whose client does not take its replies.
+func (l *loop) bound(s *session) {
+	n := int64(s.pending())
+	if n <= l.config.OutBufSoft && len(s.marks) < marksMax {
+		return
+	}
+	if hard := l.config.OutBufHard; hard > 0 && n > hard {
+		bump(&l.stats.outputClosed, 1)
+		l.srv.log.Warn().Uint64("client", s.ID).Int64("bytes", n).Msg("closed: pending output above client-output-buffer-limit")
+		l.close(s)
+		return
+	}
+	if s.phase == phaseRun {
+		s.phase = phaseSlow
+	}
+}
+
+// marksMax bounds the replies of one client that wait for their levels.
+const marksMax = 16 << 10
+
+// count takes a command into the statistics.
+func (l *loop) count(cmd *command.Command, err error) {
+	bump(&l.stats.commands, 1)
+	if cmd == nil {
+		return
+	}
+	st := &l.stats.perCommand[cmd.Index]
+	bump(&st.calls, 1)
+	if err != nil {
+		bump(&st.failed, 1)
+	}
+	now := nanos()
+	bump(&st.nanos, uint64(now-l.now))
+	l.now = now
+}
+
+// bump adds to a counter that only this loop writes and others read.
+func bump(a *atomic.Uint64, n uint64) { a.Store(a.Load() + n) }

@@ -1,0 +1,40 @@
+//go:build !linux
+
+package resp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// The event loop needs epoll: on other systems the package builds, and New says so.
+
+var errUnsupported = errors.New("the server runs on Linux only")
+
+type poller struct{ wake int }
+
+type event struct{}
+
+const pollIn, pollOut, pollExclusive = 1, 4, 1 << 28
+
+func (e *event) fd() int        { return -1 }
+func (e *event) readable() bool { return false }
+func (e *event) writable() bool { return false }
+func (e *event) gone() bool     { return false }
+
+func newPoller() (*poller, error)                       { return nil, errUnsupported }
+func (p *poller) add(int, uint32) error                 { return errUnsupported }
+func (p *poller) modify(int, uint32) error              { return errUnsupported }
+func (p *poller) remove(int)                            {}
+func (p *poller) wait(time.Duration) []event            { return nil }
+func (p *poller) signal()                               {}
+func (p *poller) drain()                                {}
+func (p *poller) close()                                {}
+func closeFD(int)                                       {}
+func listenTCP(string, int, int) (int, net.Addr, error) { return -1, nil, errUnsupported }
+
+func acceptTCP(int, int) (c conn, remote, local netip.AddrPort, err error) {
+	return nil, remote, local, errUnsupported
+}

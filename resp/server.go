@@ -1,0 +1,272 @@
+package resp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cvmstore/keyspace"
+	"cvmstore/resp/command"
+	"cvmstore/volume"
+)
+
+// Volume is what the front end needs of a volume; *volume.Volume satisfies it. Reached, Watermarks, Err and Status are called
+// from every loop at any time; Step from every loop, of which one leads.
+type Volume interface {
+	command.Volume
+	Step() bool
+	Fds() []int
+	Deadline() (time.Duration, bool)
+	Want(volume.Counter, volume.Level)
+	Subscribe(f func()) (cancel func())
+	NewReader(depth int) (*volume.Reader, error)
+}
+
+// Options are what a server is made of. Space must be attached to Volume already; the server closes neither.
+type Options struct {
+	Config  Config
+	Volume  Volume
+	Space   *keyspace.Space
+	Log     zerolog.Logger
+	Version string          // of cvmstore, for INFO
+	Info    []command.Field // further lines of INFO's section cvm: device name, AEGIS implementation ...
+	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
+	OnShutdown func()
+}
+
+// Server serves clients from New to Shutdown.
+type Server struct {
+	opts    Options
+	log     zerolog.Logger
+	space   *keyspace.Space
+	config  atomic.Pointer[Config]
+	loops   []*loop
+	running sync.WaitGroup
+	started time.Time
+	runID   string
+
+	listeners []*listener
+	cancel    func() // of the subscription
+	next      atomic.Uint64
+	clientID  atomic.Uint64
+	connected atomic.Int64
+	ops       opsMeter
+	shutdown  sync.Once
+	stopping  atomic.Bool
+
+	configMu sync.Mutex
+}
+
+// New checks the options, opens the listeners and makes the loops. Clients are served from Start on.
+func New(o Options) (*Server, error) {
+	if o.Space == nil {
+		return nil, errors.New("resp: Options.Space is missing")
+	}
+	s := &Server{opts: o, log: o.Log, space: o.Space, started: time.Now()}
+	config := o.Config
+	s.config.Store(&config)
+	id := make([]byte, 20)
+	_, _ = rand.Read(id)
+	s.runID = hex.EncodeToString(id)
+	n := int(config.Loops)
+	if n == 0 {
+		n = max(1, runtime.NumCPU()/4)
+	}
+	for i := range n {
+		l, err := newLoop(s, i, n)
+		if err != nil {
+			s.release()
+			return nil, err
+		}
+		s.loops = append(s.loops, l)
+	}
+	if err := s.listen(); err != nil {
+		s.release()
+		return nil, err
+	}
+	if o.Volume != nil {
+		s.cancel = o.Volume.Subscribe(func() {
+			for _, l := range s.loops {
+				l.watermarks()
+			}
+		})
+	}
+	return s, nil
+}
+
+func newLoop(s *Server, num, of int) (*loop, error) {
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{
+		srv: s, vol: s.opts.Volume, poll: p, num: num, sessions: map[int]*session{},
+		rbuf: make([]byte, readBytes), obuf: make([]byte, 0, readBytes),
+	}
+	l.stats.perCommand = make([]commandStats, len(command.All()))
+	l.config = s.config.Load()
+	l.ctx.Space, l.ctx.Srv = s.space, &view{s, l}
+	if l.vol == nil {
+		return l, nil
+	}
+	for _, fd := range l.vol.Fds() {
+		if fd < 0 {
+			continue
+		}
+		events := uint32(pollIn)
+		if of > 1 {
+			events |= pollExclusive // one loop is enough to lead
+		}
+		if err := p.add(fd, events); err != nil {
+			p.close()
+			return nil, fmt.Errorf("poll the volume: %w", err)
+		}
+	}
+	if l.reader, err = l.vol.NewReader(readerDepth); err != nil {
+		p.close()
+		return nil, err
+	}
+	if l.reader != nil && l.reader.Fd() >= 0 {
+		if err := p.add(l.reader.Fd(), pollIn); err != nil {
+			p.close()
+			return nil, fmt.Errorf("poll the reader: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// Start begins to serve. It returns at once.
+func (s *Server) Start() {
+	for _, l := range s.loops {
+		s.running.Add(1)
+		go func() {
+			defer s.running.Done()
+			l.run()
+		}()
+	}
+}
+
+// Addr is the first address that the server listens on; nil if there is none.
+func (s *Server) Addr() net.Addr {
+	if len(s.listeners) == 0 {
+		return nil
+	}
+	return s.listeners[0].addr
+}
+
+// Shutdown stops accepting and reading, lets the replies that are queued reach their level and leave, closes all clients, and
+// returns when every loop has ended. When ctx ends first, the rest is closed without its replies, and Shutdown returns the
+// context's error. It may be called once.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopping.Store(true)
+	for _, l := range s.loops {
+		l.post((*loop).beginStop)
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+		for _, l := range s.loops {
+			l.post(func(l *loop) { l.stopBy = l.now })
+		}
+		<-ended
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.release()
+	return err
+}
+
+// Serve runs a server until ctx ends, or a client sends SHUTDOWN, and then drains it for at most grace.
+func Serve(ctx context.Context, o Options, grace time.Duration) error {
+	asked, stop := context.WithCancel(ctx)
+	defer stop()
+	then := o.OnShutdown
+	o.OnShutdown = func() {
+		if then != nil {
+			then()
+		}
+		stop()
+	}
+	s, err := New(o)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	<-asked.Done()
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer done()
+	return s.Shutdown(drain)
+}
+
+// release closes what New opened. No loop runs any more.
+func (s *Server) release() {
+	for _, ln := range s.listeners {
+		ln.close()
+	}
+	for _, l := range s.loops {
+		if l.reader != nil {
+			_ = l.reader.Close()
+		}
+		l.poll.close()
+	}
+	s.loops = nil
+}
+
+func levelOf(name string) volume.Level {
+	switch name {
+	case "durable":
+		return volume.LevelDurable
+	case "everysec":
+		return volume.LevelEverySec
+	}
+	return volume.LevelFresh
+}
+
+func (s *Server) listen() error {
+	config := s.config.Load()
+	port := int(config.Port)
+	if port == 0 {
+		return nil // Redis: no TCP
+	}
+	port = max(port, 0)
+	for _, host := range config.Bind {
+		name, optional := strings.CutPrefix(host, "-")
+		fd, addr, err := listenTCP(name, port, int(config.TCPBacklog))
+		if err != nil {
+			if optional {
+				s.log.Warn().Err(err).Msg("address left out")
+				continue
+			}
+			return err
+		}
+		s.listeners = append(s.listeners, &listener{fd: fd, addr: addr})
+		if err := s.loops[0].poll.add(fd, pollIn); err != nil {
+			return err
+		}
+		if port == 0 { // the others take the port that the first one was given
+			port = addr.(*net.TCPAddr).Port
+		}
+	}
+	if len(s.listeners) == 0 {
+		return errors.New("no address to listen on")
+	}
+	return nil
+}

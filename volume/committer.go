@@ -1,0 +1,438 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"cvmstore/epoch"
+	"cvmstore/internal/mutant"
+	"cvmstore/ioengine/device"
+)
+
+// Tokens of the committer's requests: what it was in the low byte, which frame above.
+const (
+	tokenFrame = iota + 1
+	tokenManifest
+	tokenSuperblock
+)
+
+// everySec is how long an unasked-for change may wait in memory (DESIGN.md 4.1).
+const everySec = time.Second
+
+// Step leads one commit step, without waiting: it reaps what the device completed, commits the durable prefix to the counter
+// when the epoch rule says so, seals and submits the next frame if somebody waits for it, and opens the next segment ahead.
+// It reports whether a watermark moved or the volume failed. If another goroutine is leading, that one takes another round.
+func (v *Volume) Step() bool {
+	moved := false
+	for {
+		v.kick.Store(false)
+		if !v.leader.TryLock() {
+			v.kick.Store(true)
+			if !v.leader.TryLock() {
+				return moved
+			}
+		}
+		moved = v.lead() || moved
+		v.leader.Unlock()
+		if !v.kick.Load() {
+			break
+		}
+	}
+	if moved {
+		v.notify()
+	}
+	return moved
+}
+
+func (v *Volume) lead() bool {
+	v.moved = false
+	if v.failure.Load() != nil {
+		v.reap() // buffers come home, no more
+		return v.moved
+	}
+	v.wake.drain()
+	v.reap()
+	v.commitStep()
+	v.submitStep()
+	v.rollStep()
+	v.commitStep()
+	return v.moved
+}
+
+func (v *Volume) reap() {
+	for v.queue.Outstanding() > 0 {
+		n, err := v.queue.Poll(v.reaped[:])
+		if err != nil {
+			v.fail(ErrFailed, err)
+			return
+		}
+		v.takeCompletions(v.reaped[:n])
+		if n < len(v.reaped) {
+			return
+		}
+	}
+}
+
+func (v *Volume) takeCompletions(done []device.Completion) {
+	for _, c := range done {
+		if c.Err != nil && mutant.On(mutant.IgnoreWriteError) {
+			c.Err = nil
+		}
+		if c.Err != nil {
+			v.fail(ErrFailed, c.Err)
+			continue
+		}
+		switch c.Token & 0xff {
+		case tokenFrame:
+			v.frameDone(c.Token >> 8)
+		case tokenManifest, tokenSuperblock:
+			v.roll.done(int(c.Token & 0xff))
+		}
+	}
+	v.advanceDurable()
+}
+
+func (v *Volume) frameDone(seq uint64) {
+	for _, f := range v.inflight {
+		if f.seq == seq {
+			f.done = true
+			if mutant.On(mutant.DurableNotPrefix) {
+				v.durablePoint = f.point()
+				v.durable.Store(max(v.durable.Load(), uint64(f.complete)))
+			}
+			return
+		}
+	}
+}
+
+// advanceDurable moves the durable watermark over the frames that are done together with all before them (DESIGN.md 4.2).
+func (v *Volume) advanceDurable() {
+	n := 0
+	for n < len(v.inflight) && v.inflight[n].done {
+		n++
+	}
+	if n == 0 || v.failure.Load() != nil {
+		return
+	}
+	v.mu.Lock()
+	for _, f := range v.inflight[:n] {
+		v.durablePoint = f.point()
+		v.roll.frameDurable(f)
+		v.freeDMA(f.dma)
+		v.forgetLocked(f)
+	}
+	v.mu.Unlock()
+	v.inflight = append(v.inflight[:0], v.inflight[n:]...)
+	v.durable.Store(uint64(v.durablePoint.complete))
+	if mutant.On(mutant.AckBeforeCommit) {
+		v.fresh.Store(uint64(v.durablePoint.complete))
+	}
+	v.moved = true
+}
+
+// submitStep seals and submits frames: those that are closed, and the open one if somebody waits for it or it is old.
+func (v *Volume) submitStep() {
+	for len(v.inflight) < v.opts.FramesInFlight && v.failure.Load() == nil {
+		f := v.nextFrame()
+		if f == nil {
+			return
+		}
+		f.manifest = v.roll.nameIn(f)
+		if err := v.sealFrame(f); err != nil {
+			v.fail(ErrFailed, err)
+			return
+		}
+		v.sealedLast = f.last
+		v.inflight = append(v.inflight, f)
+		v.stats.frames++
+		v.stats.bytesWritten += uint64(len(f.dma))
+		v.submit(device.Request{
+			Op: device.OpWrite, Through: !mutant.On(mutant.SkipFlush), LBA: f.lba(), Buf: f.dma, Token: tokenFrame | f.seq<<8,
+		})
+		if mutant.On(mutant.AckBeforeDurable) {
+			v.durable.Store(uint64(f.complete))
+			v.fresh.Store(uint64(f.complete))
+		}
+	}
+}
+
+// submit hands one request to the device. The queue is deep enough for all that the committer may have outstanding.
+func (v *Volume) submit(r device.Request) {
+	n, err := v.queue.Submit([]device.Request{r})
+	if err == nil && n == 0 {
+		err = errors.New("the device's queue is full")
+	}
+	if err != nil {
+		v.fail(ErrFailed, fmt.Errorf("submit at block %d: %w", r.LBA, err))
+	}
+}
+
+// nextFrame takes the next frame to seal, or nil.
+func (v *Volume) nextFrame() *frame {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.closed) == 0 {
+		switch {
+		case v.open != nil && len(v.open.spans) > 0 && v.openIsDueLocked():
+			v.closeFrameLocked()
+		case v.roll.wantsFrame():
+			// A manifest waits to be named: any frame does, if need be an empty one.
+			if v.open == nil {
+				if v.tailBlock == v.segmentBlocks { // full, so another segment is ready: roomLocked keeps places otherwise
+					v.nextSegmentLocked()
+				}
+				v.newFrameLocked(0)
+			}
+			v.closeFrameLocked()
+		default:
+			return nil
+		}
+	}
+	f := v.closed[0]
+	v.closed = append(v.closed[:0], v.closed[1:]...)
+	return f
+}
+
+func (v *Volume) openIsDueLocked() bool {
+	sealed := uint64(v.sealedLast)
+	return v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochEnd > v.sealedLast || v.roll.wantsFrame() ||
+		len(v.open.buf) >= v.opts.FrameBytes || v.clock.Monotonic()-v.open.since >= everySec
+}
+
+// The states of a counter commit. done may run before Commit returns, or later on another goroutine, which then must wake
+// the leader.
+const (
+	commitIdle int32 = iota
+	commitCalling
+	commitWaiting
+	commitDone
+)
+
+type commitState struct {
+	state     atomic.Int32
+	committed point // the newest state that the service confirmed
+	synced    point // the newest that is durable there too; equal for services that are durable before they answer
+	request   epoch.CommitRequest
+	target    point
+	stamp     epoch.Stamp // result
+	err       error       // result
+	at        time.Duration
+	retryAt   timeOrNone
+	backoff   time.Duration
+	lastError error
+}
+
+// timeOrNone is a monotonic time, or none.
+type timeOrNone struct {
+	t   time.Duration
+	set bool
+}
+
+func (t timeOrNone) IsZero() bool { return !t.set }
+
+const (
+	commitBackoffMin = 5 * time.Millisecond
+	commitBackoffMax = 500 * time.Millisecond
+	stampInterval    = time.Second
+)
+
+// commitStep takes a result of the counter service and starts the next commit, one at a time.
+func (v *Volume) commitStep() {
+	for {
+		c := &v.commit
+		switch c.state.Load() {
+		case commitCalling, commitWaiting:
+			return
+		case commitDone:
+			c.state.Store(commitIdle)
+			v.commitResult()
+		}
+		if v.failure.Load() != nil || !v.commitDue() {
+			return
+		}
+		v.sendCommit()
+	}
+}
+
+// commitDue says whether a commit goes out now: the one that failed before, or the durable prefix, because a reply waits for
+// it, its epoch is closed, or its time is up; or a renewal for the sake of the stamp (DESIGN.md 4.1, 4.7).
+func (v *Volume) commitDue() bool {
+	c := &v.commit
+	now := v.clock.Monotonic()
+	if c.retryAt.set {
+		return now >= c.retryAt.t
+	}
+	if v.durablePoint.tag == c.committed.tag {
+		return v.service.TimeBounded() && now-c.at >= stampInterval
+	}
+	if v.wantNew.Load() > uint64(c.committed.complete) || now-c.at >= v.opts.EpochLength {
+		return true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.epochEnd != 0 && v.durablePoint.last >= v.epochEnd
+}
+
+func (v *Volume) sendCommit() {
+	c := &v.commit
+	if !c.retryAt.set {
+		c.target = v.durablePoint
+		c.request = epoch.CommitRequest{
+			Store: v.store, Gen: v.gen, Expected: c.committed.tag, Value: c.target.last, Tag: c.target.tag,
+		}
+	}
+	c.at = v.clock.Monotonic()
+	c.retryAt = timeOrNone{}
+	c.state.Store(commitCalling)
+	v.stats.commits++
+	v.service.Commit(c.request, func(s epoch.Stamp, err error) {
+		c.stamp, c.err = s, err
+		if c.state.CompareAndSwap(commitCalling, commitDone) {
+			return
+		}
+		c.state.Store(commitDone)
+		v.wake.signal()
+	})
+	c.state.CompareAndSwap(commitCalling, commitWaiting)
+}
+
+func (v *Volume) commitResult() {
+	c := &v.commit
+	switch {
+	case c.err == nil:
+		c.committed, c.backoff, c.lastError = c.target, 0, nil
+		v.time.stamped(c.stamp)
+		v.fresh.Store(max(v.fresh.Load(), uint64(c.committed.complete)))
+		v.moved = true
+		v.mu.Lock()
+		v.epochCommittedLocked()
+		v.mu.Unlock()
+	case errors.Is(c.err, epoch.ErrFenced), errors.Is(c.err, epoch.ErrConflict), errors.Is(c.err, epoch.ErrNoRecord):
+		v.fail(ErrFenced, c.err)
+	default: // outcome unknown: the same request again
+		c.lastError = c.err
+		c.backoff = min(max(2*c.backoff, commitBackoffMin), commitBackoffMax)
+		var jitter [1]byte
+		v.random.read(jitter[:])
+		c.retryAt = timeOrNone{v.clock.Monotonic() + c.backoff + c.backoff*time.Duration(jitter[0])/512, true}
+		v.log.Warn().Err(c.err).Dur("retry", c.backoff).Msg("commit to the trusted counter failed; outcome unknown, sending it again")
+	}
+}
+
+// epochAdmitsLocked keeps at most two epochs uncommitted (DESIGN.md 4.4): the open one closes at its operations or bytes, or,
+// when a reply waits, at its time; while a closed one is not committed, a second one that is full admits nothing.
+func (v *Volume) epochAdmitsLocked() bool {
+	if int(v.last-v.epochStart) < v.opts.EpochOps && int(v.bytes-v.epochStartBytes) < v.opts.EpochBytes {
+		return true
+	}
+	if v.epochEnd != 0 {
+		return false
+	}
+	v.epochEnd = v.last
+	v.startEpochLocked(v.last, v.bytes)
+	return true
+}
+
+// epochCommittedLocked takes note of a commit: it closed the epoch at its point, if that was still open; what came after
+// belongs to the next one.
+func (v *Volume) epochCommittedLocked() {
+	p := v.commit.committed
+	if p.last >= v.epochEnd {
+		v.epochEnd = 0
+	}
+	if p.last > v.epochStart {
+		v.startEpochLocked(p.last, p.bytes)
+	}
+}
+
+func (v *Volume) startEpochLocked(start Counter, bytes uint64) {
+	v.epochNumber++
+	v.epochStart, v.epochStartBytes = start, bytes
+}
+
+// Deadline says how long a sleeper may wait before the next Step even if no descriptor of Fds becomes readable.
+func (v *Volume) Deadline() (time.Duration, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.clock.Monotonic()
+	until, set := time.Duration(0), false
+	at := func(t time.Duration) {
+		if d := max(t-now, 0); !set || d < until {
+			until, set = d, true
+		}
+	}
+	if v.open != nil && len(v.open.spans) > 0 {
+		at(v.open.since + everySec)
+	}
+	if v.leader.TryLock() { // a leader that is at work sets its own
+		if v.failure.Load() == nil {
+			c := &v.commit
+			switch {
+			case c.retryAt.set:
+				at(c.retryAt.t)
+			case c.state.Load() == commitIdle && v.durablePoint.tag != c.committed.tag:
+				at(c.at + v.opts.EpochLength)
+			case v.service.TimeBounded():
+				at(c.at + stampInterval)
+			}
+			if t, ok := v.roll.deadline(); ok {
+				at(t)
+			}
+			if v.queue.Fd() < 0 && v.queue.Outstanding() > 0 {
+				at(now) // a queue that must be polled
+			}
+		}
+		v.leader.Unlock()
+		if v.kick.Load() { // somebody wanted to lead meanwhile
+			at(now)
+		}
+	}
+	return until, set
+}
+
+// Fds returns the descriptors to poll for readability before the next Step.
+func (v *Volume) Fds() []int {
+	var fds []int
+	if fd := v.queue.Fd(); fd >= 0 {
+		fds = append(fds, fd)
+	}
+	if fd := v.wake.fd(); fd >= 0 {
+		fds = append(fds, fd)
+	}
+	return fds
+}
+
+// allocDMA returns a buffer of exactly n blocks; freeDMA keeps a few of each size.
+func (v *Volume) allocDMA(n device.BlockCount) ([]byte, error) {
+	class := dmaClass(n)
+	if spare := v.spareDMA[class]; len(spare) > 0 {
+		v.spareDMA[class] = spare[:len(spare)-1]
+		return spare[len(spare)-1][:n.Bytes():class.Bytes()], nil
+	}
+	b, err := v.dev.Alloc(class)
+	if err != nil {
+		return nil, fmt.Errorf("DMA buffer of %d blocks: %w", class, err)
+	}
+	return b[:n.Bytes():class.Bytes()], nil
+}
+
+func (v *Volume) freeDMA(b []byte) {
+	b = b[:cap(b)]
+	class := blocksOf(len(b))
+	if class.Bytes() <= 2*v.opts.FrameBytes && len(v.spareDMA[class]) < 2*v.opts.FramesInFlight {
+		v.spareDMA[class] = append(v.spareDMA[class], b)
+		return
+	}
+	v.dev.Free(b)
+}
+
+// dmaClass rounds a size up to a power of two.
+func dmaClass(n device.BlockCount) device.BlockCount {
+	c := device.BlockCount(1)
+	for c < n {
+		c *= 2
+	}
+	return c
+}

@@ -1,0 +1,357 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cvmstore/epoch"
+	"cvmstore/internal/mutant"
+	"cvmstore/ioengine/device"
+)
+
+// counterJump is how far an opening frame's counter lies above all that an abandoned suffix can hold (DESIGN.md 6.4.5).
+const counterJump = 1 << 32
+
+// Open births or recovers a volume by DESIGN.md 6.4 and 6.5 and makes the choice of that state final. It replays every record
+// of the accepted state into o.Stores. The device and the counter stay the caller's to close. Errors: ErrRollback, ErrCorrupt,
+// ErrForeign, ErrFull, epoch.ErrNoRecord, epoch.ErrFenced, or the device's, wrapped.
+func Open(ctx context.Context, o Options) (*Volume, error) {
+	o.setDefaults()
+	if suiteNumbers[o.Keys.Suite()] == 0 {
+		return nil, fmt.Errorf("open volume: unknown cipher suite %q", o.Keys.Suite())
+	}
+	v := &Volume{
+		opts: o, dev: o.Device, service: o.Counter, keys: o.Keys, clock: o.Clock, log: o.Log, store: o.Keys.StoreID(),
+		spareDMA: map[device.BlockCount][][]byte{}, wantReady: 1,
+	}
+	v.segments.Store(&[]*segment{})
+	v.started = v.clock.Monotonic()
+	v.random.seed = o.Keys.Seed(0, [32]byte{})
+	var err error
+	if v.wake, err = newWakeup(); err != nil {
+		return nil, fmt.Errorf("open volume: %w", err)
+	}
+	if v.queue, err = v.dev.NewQueue(queueDepth); err != nil {
+		v.wake.close()
+		return nil, fmt.Errorf("open volume: %w", err)
+	}
+	if err := v.open1(ctx); err != nil {
+		_ = v.queue.Close()
+		v.wake.close()
+		return nil, fmt.Errorf("open volume: %w", err)
+	}
+	return v, nil
+}
+
+// queueDepth holds every request that the committer may have outstanding: frames in flight, one of a roll.
+const queueDepth = 64
+
+// open1 is Open once the queue is there. The commit point is marked.
+func (v *Volume) open1(ctx context.Context) error {
+	state, err := v.service.Read(ctx, v.store)
+	if err != nil {
+		if errors.Is(err, epoch.ErrNoRecord) {
+			return fmt.Errorf("%w: a volume without a record is refused; was the counter's file lost or is it another counter?", err)
+		}
+		return err
+	}
+	// Look before fencing anybody: a disk without the current tag is refused here.
+	found, err := v.examine(ctx, state.Current)
+	if err != nil {
+		return err
+	}
+	opened, err := v.service.Open(ctx, v.store)
+	if err != nil {
+		return fmt.Errorf("open at the trusted counter: %w", err)
+	}
+	v.gen = opened.Gen
+	v.random = generator{seed: v.keys.Seed(uint64(opened.Gen), opened.Random)}
+	// Read the disk again, unless nobody else can have written since.
+	if opened.Current != state.Current || !v.dev.Info().Exclusive {
+		if found, err = v.recoverOrBirth(opened.Current); err != nil {
+			return err
+		}
+	}
+	if !mutant.On(mutant.NoFlushBeforeOpening) {
+		if err := v.flush(); err != nil { // 6.4.3
+			return err
+		}
+	}
+	frameTime := int64(0)
+	if found.sb != nil {
+		frameTime = found.last.time
+	}
+	v.time.start(v.clock, v.service.TimeBounded(), frameTime, opened.Stamp)
+	if err := v.opening(ctx, found, opened.Current); err != nil {
+		return err
+	}
+	v.log.Info().Uint64("generation", uint64(v.gen)).Uint64("counter", uint64(v.last)).Int("frames", found.frames).
+		Int("records", found.records).Dur("took", v.clock.Monotonic()-v.started).Msg("volume opened")
+	return nil
+}
+
+// examine is the first look at the disk. Where another server may be writing, it counts only if the counter still says the same
+// afterwards (6.4.1).
+func (v *Volume) examine(ctx context.Context, t epoch.State) (*recovered, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		found, err := v.recoverOrBirth(t)
+		if v.dev.Info().Exclusive || err == nil {
+			return found, err
+		}
+		again, rerr := v.service.Read(ctx, v.store)
+		if rerr != nil || again.Current == t || try == tries {
+			return nil, err
+		}
+		t = again.Current
+	}
+}
+
+// recoverOrBirth accepts a state of the disk; while nothing was ever committed, that is the empty one (6.5).
+func (v *Volume) recoverOrBirth(t epoch.State) (*recovered, error) {
+	if t.Value > 0 {
+		return v.recoverState(t)
+	}
+	for _, s := range v.opts.Stores {
+		s.Reset()
+	}
+	return &recovered{}, v.checkBirthplace()
+}
+
+// birthCheckBlocks is how much of a device must be blank to count as nobody's: the places where file systems, partition
+// tables and RAID keep their superblocks.
+const birthCheckBlocks device.BlockCount = 256
+
+// checkBirthplace refuses to format over another store's volume, and over data that is not ours unless told by name.
+func (v *Volume) checkBirthplace() error {
+	n := min(birthCheckBlocks, v.dev.Info().Blocks)
+	if n == 0 {
+		return nil // a file of length 0
+	}
+	buf, err := v.allocDMA(n)
+	if err != nil {
+		return err
+	}
+	defer v.freeDMA(buf)
+	if err := v.readInto(buf, 0); err != nil {
+		return err
+	}
+	claimed := false
+	for slot := range min(superblockSlots, int(n)) {
+		private := append([]byte(nil), buf[slot*device.BlockSize:][:sbSize]...)
+		h, ours := parseSuperblockHeader(private)
+		switch {
+		case ours && h.store != v.store && !v.opts.FormatForeign:
+			return fmt.Errorf("%w: it is the volume of store %x, this is store %x", ErrForeign, h.store, v.store)
+		case ours && h.store == v.store:
+			claimed = true
+		}
+	}
+	if !claimed && !v.opts.FormatForeign && !zero(append([]byte(nil), buf...)) {
+		return fmt.Errorf("%w: %s is not blank; format it by name (--format-foreign) if nothing on it is needed", ErrForeign, v.dev.Info().Name)
+	}
+	return nil
+}
+
+func (v *Volume) deriveVolumeKeys() {
+	v.keys.Derive(v.multisetKey[:], labelMultiset, v.id[:])
+	v.keys.Derive(v.nameKey[:], labelName, v.id[:])
+}
+
+// opening writes the manifest and the opening frame of this generation, the superblock that lists them, and commits: that makes
+// the choice of the recovered state final (6.4.5). Each step is durable before the next.
+func (v *Volume) opening(ctx context.Context, found *recovered, t epoch.State) error {
+	slot, err := v.prepareSpace(found)
+	if err != nil {
+		return err
+	}
+	n := manifestBlocks(len(found.segments) + 1)
+	mlba, ok1 := v.space.alloc(n)
+	slba, ok2 := v.space.alloc(v.segmentBlocks)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("%w: %d blocks free, %d needed: %w", errNoOpening, v.space.blocks(), n+v.segmentBlocks, ErrFull)
+	}
+	if err := v.reserve(device.BlockCount(max(slba+device.LBA(v.segmentBlocks), mlba+device.LBA(n)))); err != nil {
+		return err
+	}
+	if found.sb == nil {
+		if err := v.claim(); err != nil {
+			return err
+		}
+	}
+	v.segments.Store(&found.segments)
+	seg, err := v.openingSegment(slba, found)
+	if err != nil {
+		return err
+	}
+	v.addSegments(seg)
+	buf, tag, err := v.encodeManifest(v.manifestOf(v.gen, *v.segments.Load()), n)
+	if err != nil {
+		return err
+	}
+	if err := v.writeThrough(mlba, buf); err != nil {
+		return err
+	}
+	v.freeDMA(buf)
+	f, err := v.writeOpeningFrame(seg, found, t, tag)
+	if err != nil {
+		return err
+	}
+	request := epoch.CommitRequest{Store: v.store, Gen: v.gen, Expected: t.Tag, Value: f.last, Tag: f.tag, Opening: true}
+	if mutant.On(mutant.CommitBeforeSuperblock) {
+		if err := v.commitOpening(ctx, request, f); err != nil {
+			return err
+		}
+	}
+	if err := v.syncCounter(); err != nil {
+		return err
+	}
+	sb := v.superblockFor(slot, extent{mlba, n}, tag)
+	if buf, err = v.encodeSuperblock(&sb); err != nil {
+		return err
+	}
+	if err := v.writeThrough(device.LBA(slot), buf); err != nil {
+		return err
+	}
+	v.freeDMA(buf)
+	v.sbSeq, v.slot, v.slotRefs[slot] = sb.seq, slot, []extent{{mlba, n}}
+	if !mutant.On(mutant.CommitBeforeSuperblock) {
+		return v.commitOpening(ctx, request, f) // the commit point of this start
+	}
+	return nil
+}
+
+// prepareSpace derives the allocator's state from what is live, and picks the superblock slot: the one that recovery did not
+// use, never by sequence number. For a new volume it makes the volume's identity.
+func (v *Volume) prepareSpace(found *recovered) (slot int, err error) {
+	info := v.dev.Info()
+	if found.sb == nil {
+		v.random.read(v.id[:])
+		v.deriveVolumeKeys()
+		v.segmentBlocks, v.blocks = v.opts.SegmentBlocks, info.BlocksMax
+		if v.blocks < superblockSlots+reserveSegments*(v.segmentBlocks+1) {
+			return 0, fmt.Errorf("a device of %d blocks is too small for segments of %d: %w", v.blocks, v.segmentBlocks, ErrFull)
+		}
+		v.space = newSpace(v.blocks)
+		return 0, nil
+	}
+	sb := found.sb
+	v.blocks, v.sbSeq = max(sb.blocks, info.BlocksMax), sb.seq
+	v.space = newSpace(v.blocks)
+	kept := map[device.LBA]bool{}
+	for _, s := range found.segments {
+		kept[s.lba] = true
+	}
+	refs := []extent{{sb.manifestLBA, sb.manifestBlocks}}
+	for _, s := range found.manifest.segments {
+		x := extent{s.lba, v.segmentBlocks}
+		if !v.space.take(x) {
+			return 0, fmt.Errorf("segment at block %d overlaps another: %w", s.lba, ErrCorrupt)
+		}
+		if !kept[s.lba] {
+			refs = append(refs, x) // no accepted frame in it; free once this superblock is gone
+		}
+	}
+	if !v.space.take(refs[0]) {
+		return 0, fmt.Errorf("manifest at block %d overlaps a segment: %w", sb.manifestLBA, ErrCorrupt)
+	}
+	v.slotRefs[sb.slot] = refs
+	slot = 1 - sb.slot
+	if mutant.On(mutant.SlotInTurn) {
+		slot = int(v.sbSeq+1) % superblockSlots
+	}
+	return slot, nil
+}
+
+// claim marks a device as this store's before anything else is written to it, so that a format that was interrupted is known as
+// ours. A claim names no manifest: recovery never takes it.
+func (v *Volume) claim() error {
+	buf, err := v.encodeSuperblock(&superblock{volume: v.id, slot: 1, gen: v.gen, segmentBlocks: v.segmentBlocks, blocks: v.blocks})
+	if err != nil {
+		return err
+	}
+	defer v.freeDMA(buf)
+	return v.writeThrough(1, buf)
+}
+
+func (v *Volume) openingSegment(lba device.LBA, found *recovered) (*segment, error) {
+	var life [32]byte
+	v.random.read(life[:])
+	if mutant.On(mutant.ReuseNonce) && len(found.segments) > 0 {
+		life = found.segments[0].life
+		return v.newSegment(lba, found.segments[0].gen, life)
+	}
+	return v.newSegment(lba, v.gen, life)
+}
+
+// openingFrame is the frame numbered 0 of a generation: no records, the predecessor's place and tag, and a counter above all
+// that any abandoned suffix can hold.
+func (v *Volume) writeOpeningFrame(seg *segment, found *recovered, t epoch.State, manifest [32]byte) (*frame, error) {
+	v.last = max(found.last.last, t.Value) + counterJump
+	if mutant.On(mutant.ReuseCounter) {
+		v.last = max(found.last.last, t.Value) + 1
+	}
+	v.complete, v.set = v.last, found.last.set
+	f := &frame{seg: seg, buf: make([]byte, frRecords), first: v.last, last: v.last, complete: v.last}
+	h := frameHeader{
+		opening: true, gen: v.gen, first: f.first, last: f.last, complete: f.complete, epoch: found.last.epoch + 1,
+		time: v.Now(), end: frRecords, blocks: 1, prev: found.tag, manifest: manifest, set: v.set, prevLBA: found.lastLBA,
+	}
+	dma, err := v.allocDMA(1)
+	if err != nil {
+		return nil, err
+	}
+	defer v.freeDMA(dma)
+	f.tag = sealInto(&v.scratch, f, &h, dma)
+	seg.end, seg.lastTag = 1, f.tag
+	v.epochNumber = h.epoch
+	return f, v.writeThrough(seg.lba, dma)
+}
+
+// commitOpening commits the opening frame, sends the same request again while the outcome is unknown, and sets the watermarks.
+func (v *Volume) commitOpening(ctx context.Context, request epoch.CommitRequest, f *frame) error {
+	backoff := commitBackoffMin
+	for {
+		result := make(chan error, 1)
+		v.service.Commit(request, func(s epoch.Stamp, err error) {
+			if err == nil {
+				v.time.stamped(s)
+			}
+			result <- err
+		})
+		err := errors.New("no answer")
+		select {
+		case err = <-result:
+		case <-ctx.Done():
+			return fmt.Errorf("commit of the opening frame: %w", ctx.Err())
+		}
+		if err == nil {
+			break
+		}
+		if errors.Is(err, epoch.ErrFenced) || errors.Is(err, epoch.ErrConflict) || errors.Is(err, epoch.ErrNoRecord) {
+			return fmt.Errorf("commit of the opening frame: %w: %w", ErrFenced, err)
+		}
+		v.log.Warn().Err(err).Msg("commit of the opening frame failed; outcome unknown, sending it again")
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+			return fmt.Errorf("commit of the opening frame: %w: %w", ctx.Err(), err)
+		}
+		backoff = min(2*backoff, commitBackoffMax)
+	}
+	if err := v.syncCounter(); err != nil { // embedded: before serving (issue of a lagging counter)
+		return err
+	}
+	p := f.point()
+	v.durablePoint = p
+	v.commit.committed, v.commit.synced = p, p
+	v.commit.at = v.clock.Monotonic()
+	v.sealedSegment, v.sealedSeq, v.sealedTag, v.sealedLast = f.seg, 0, f.tag, f.last
+	v.tailSegment, v.tailBlock, v.epochStart = f.seg, 1, f.last
+	v.applied.Store(uint64(f.last))
+	v.durable.Store(uint64(f.last))
+	v.fresh.Store(uint64(f.last))
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package volume_test
+
+const raceEnabled = false

@@ -1,0 +1,250 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cvmstore/internal/mutant"
+	"cvmstore/ioengine/device"
+)
+
+// Fetch names a record to read back, as the index expects it.
+type Fetch struct {
+	At      Place
+	Size    int // of the payload, bytes
+	Counter Counter
+	Store   Store
+	Kind    Kind
+}
+
+// Fetched is one result of a Reader. Payload is private memory and the receiver's to keep.
+type Fetched struct {
+	Token   uint64
+	Payload []byte
+	Err     error // ErrCorrupt, or the device's, wrapped with the place
+}
+
+// Reader reads records back, several at a time. One goroutine uses it. A record whose frame is not durable yet is answered
+// from memory; the others are read from the device into shared memory and opened from there into private memory, once
+// (DESIGN.md 5.3).
+type Reader struct {
+	v     *Volume
+	queue device.Queue
+	x     scratch
+	slots []readSlot
+	free  []int
+	spare map[device.BlockCount][][]byte
+	ready []Fetched
+	done  []device.Completion
+}
+
+type readSlot struct {
+	fetch Fetch
+	token uint64
+	buf   []byte
+	err   error
+}
+
+// NewReader makes a reader for up to depth records at once.
+func (v *Volume) NewReader(depth int) (*Reader, error) {
+	q, err := v.dev.NewQueue(depth)
+	if err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	r := &Reader{
+		v: v, queue: q, slots: make([]readSlot, depth), done: make([]device.Completion, depth),
+		spare: map[device.BlockCount][][]byte{},
+	}
+	for i := range depth {
+		r.free = append(r.free, i)
+	}
+	return r, nil
+}
+
+// Close frees the reader.
+func (r *Reader) Close() error {
+	err := r.queue.Close()
+	for _, list := range r.spare {
+		for _, b := range list {
+			r.v.dev.Free(b)
+		}
+	}
+	return err
+}
+
+// Fd returns a descriptor that is readable when Poll has something from the device, or -1. What was answered from memory is
+// there at once.
+func (r *Reader) Fd() int { return r.queue.Fd() }
+
+// Outstanding returns how many accepted fetches Poll has not returned yet.
+func (r *Reader) Outstanding() int { return len(r.slots) - len(r.free) + len(r.ready) }
+
+// Submit starts one fetch. ErrBusy: Poll first.
+func (r *Reader) Submit(f Fetch, token uint64) error {
+	length := recEnvelope + f.Size
+	if p, ok := r.v.pendingRecord(f.At, length); ok {
+		payload, err := checkRecord(f, p)
+		r.ready = append(r.ready, Fetched{token, payload, err})
+		return nil
+	}
+	seg := r.v.segmentAt(f.At)
+	if seg == nil || f.At.offset()+recPrefix+length > r.v.segmentBlocks.Bytes() {
+		return fmt.Errorf("read at %#x: no such place: %w", f.At, ErrCorrupt)
+	}
+	if len(r.free) == 0 {
+		return ErrBusy
+	}
+	first := device.LBA(f.At.offset() / device.BlockSize)
+	n := blocksOf(f.At.offset()%device.BlockSize + recPrefix + length)
+	buf, err := r.alloc(n)
+	if err != nil {
+		return err
+	}
+	i := r.free[len(r.free)-1]
+	r.slots[i] = readSlot{fetch: f, token: token, buf: buf}
+	k, err := r.queue.Submit([]device.Request{{Op: device.OpRead, LBA: seg.lba + first, Buf: buf, Token: uint64(i)}})
+	if err != nil || k == 0 {
+		r.release(buf)
+		if err == nil {
+			err = ErrBusy
+		}
+		return err
+	}
+	r.free = r.free[:len(r.free)-1]
+	return nil
+}
+
+func (r *Reader) alloc(n device.BlockCount) ([]byte, error) {
+	class := dmaClass(n)
+	if list := r.spare[class]; len(list) > 0 {
+		r.spare[class] = list[:len(list)-1]
+		b := list[len(list)-1][:n.Bytes():class.Bytes()]
+		clear(b) // a read that never happens must not serve the last one's data: the tag would still hold
+		return b, nil
+	}
+	b, err := r.v.dev.Alloc(class)
+	if err != nil {
+		return nil, err
+	}
+	return b[:n.Bytes():class.Bytes()], nil
+}
+
+func (r *Reader) release(b []byte) {
+	b = b[:cap(b)]
+	if class := blocksOf(len(b)); len(r.spare[class]) < 8 && class <= 64 {
+		r.spare[class] = append(r.spare[class], b)
+		return
+	}
+	r.v.dev.Free(b)
+}
+
+// Poll moves results into out, without waiting, and returns how many.
+func (r *Reader) Poll(out []Fetched) int {
+	r.take(r.queue.Poll(r.done))
+	return r.move(out)
+}
+
+func (r *Reader) move(out []Fetched) int {
+	n := copy(out, r.ready)
+	r.ready = append(r.ready[:0], r.ready[n:]...)
+	return n
+}
+
+// take opens what the device completed.
+func (r *Reader) take(n int, err error) {
+	if err != nil {
+		for i := range r.slots { // the queue is broken: everything outstanding fails
+			if s := &r.slots[i]; s.buf != nil {
+				r.finish(i, nil, err)
+			}
+		}
+		return
+	}
+	for _, c := range r.done[:n] {
+		i := int(c.Token)
+		if i >= len(r.slots) || r.slots[i].buf == nil {
+			continue
+		}
+		s := &r.slots[i]
+		if c.Err != nil {
+			r.finish(i, nil, fmt.Errorf("read at block %d: %w", r.v.lbaOf(s.fetch.At), c.Err))
+			continue
+		}
+		r.v.stats.bytesRead.Add(uint64(len(s.buf)))
+		payload, err := r.v.openFetched(&r.x, s.fetch, s.buf)
+		r.finish(i, payload, err)
+	}
+}
+
+func (r *Reader) finish(i int, payload []byte, err error) {
+	s := &r.slots[i]
+	r.ready = append(r.ready, Fetched{s.token, payload, err})
+	r.release(s.buf)
+	*s = readSlot{}
+	r.free = append(r.free, i)
+}
+
+func (v *Volume) lbaOf(p Place) device.LBA {
+	if seg := v.segmentAt(p); seg != nil {
+		return seg.lba + device.LBA(p.offset()/device.BlockSize)
+	}
+	return 0
+}
+
+// openFetched opens a record from shared memory and checks that it is the one that the index expects.
+func (v *Volume) openFetched(x *scratch, f Fetch, shared []byte) ([]byte, error) {
+	at := f.At.offset() % device.BlockSize
+	length := recEnvelope + f.Size
+	var prefix [recPrefix]byte
+	copy(prefix[:], shared[at:])
+	copy(x.tag[:], prefix[:])
+	if got := int(le.Uint32(prefix[tagSize:])); got != length {
+		return nil, fmt.Errorf("record at block %d: %d bytes long, not %d: %w", v.lbaOf(f.At), got, length, ErrCorrupt)
+	}
+	plain := make([]byte, length)
+	seg := v.segmentAt(f.At)
+	if err := seg.keys.openRecord(x, plain, f.At.offset(), shared[at+recPrefix:at+recPrefix+length]); err != nil {
+		if mutant.On(mutant.ReleaseUnverified) {
+			copy(plain, shared[at+recPrefix:])
+			return plain[recEnvelope:], nil
+		}
+		return nil, fmt.Errorf("record at block %d: its tag is wrong: %w", v.lbaOf(f.At), ErrCorrupt)
+	}
+	payload, err := checkRecord(f, plain)
+	if err != nil {
+		err = fmt.Errorf("record at block %d: %w", v.lbaOf(f.At), err)
+	}
+	return payload, err
+}
+
+func checkRecord(f Fetch, plain []byte) ([]byte, error) {
+	r, err := parseRecord(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	if r.store != f.Store || r.kind != f.Kind || r.counter != f.Counter && !mutant.On(mutant.SkipCounterCheck) {
+		return nil, fmt.Errorf("another record than the index expects (store %d kind %d counter %d): %w", r.store, r.kind, r.counter, ErrCorrupt)
+	}
+	return r.payload, nil
+}
+
+// Read is one fetch that waits, for library users.
+func (v *Volume) Read(ctx context.Context, f Fetch) ([]byte, error) {
+	r, err := v.NewReader(1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	if err := r.Submit(f, 0); err != nil {
+		return nil, err
+	}
+	var out [1]Fetched
+	for r.move(out[:]) == 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.take(r.queue.Wait(r.done, 10*time.Millisecond))
+	}
+	return out[0].Payload, out[0].Err
+}

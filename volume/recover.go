@@ -1,0 +1,324 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"cvmstore/epoch"
+	"cvmstore/internal/mutant"
+	"cvmstore/ioengine/device"
+)
+
+// recovered is the state that recovery accepted: the end of the one chain that contains the committed tag, by the manifest
+// that this path names (DESIGN.md 6.4.2).
+type recovered struct {
+	sb       *superblock // nil: at birth there is none
+	manifest *manifest
+	segments []*segment // those with accepted frames, in chain order
+	last     frameHeader
+	lastLBA  device.LBA
+	tag      epoch.Tag
+	frames   int
+	records  int
+}
+
+// refusal says why one superblock's state was not accepted, and how far its chain reached.
+type refusal struct {
+	err  error
+	last Counter
+}
+
+// recoverState reads the disk and accepts the state that belongs to the counter's, or refuses.
+func (v *Volume) recoverState(t epoch.State) (*recovered, error) {
+	candidates, reasons, err := v.readSuperblocks()
+	if err != nil {
+		return nil, err
+	}
+	var newest Counter
+	for i, sb := range candidates {
+		if i > 0 && mutant.On(mutant.NewestSlotOnly) {
+			break
+		}
+		r, refused := v.tryCandidate(sb, t)
+		if refused == nil {
+			return r, nil
+		}
+		if errors.Is(refused.err, errUnread) {
+			return nil, refused.err
+		}
+		newest = max(newest, refused.last)
+		reasons = append(reasons, refused.err)
+	}
+	return nil, fmt.Errorf("%w: the trusted counter is at %d (committed by generation %d), and no state on the volume ends there: "+
+		"the newest one found ends at %d. The volume is older than its counter, is not the counter's, or was damaged. Put the right "+
+		"volume back, or restore from an export. Details: %w", ErrRollback, t.Value, t.Gen, newest, errors.Join(reasons...))
+}
+
+// errUnread marks that the device did not read, or memory ran out. That says nothing about the state: neither is it a rollback,
+// nor may another superblock be tried, whose older manifest could miss the last durable frames.
+var errUnread = errors.New("recovery could not read the volume; nothing was changed, start again when the device reads")
+
+// examineRead is readInto for recovery.
+func (v *Volume) examineRead(buf []byte, lba device.LBA) error {
+	if err := v.readInto(buf, lba); err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return nil
+}
+
+func (v *Volume) readSuperblocks() (list []*superblock, reasons []error, err error) {
+	buf, err := v.allocDMA(superblockSlots)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer v.freeDMA(buf)
+	if err := v.examineRead(buf, 0); err != nil {
+		return nil, nil, err
+	}
+	for slot := range superblockSlots {
+		private := append([]byte(nil), buf[slot*device.BlockSize:][:sbSize]...)
+		sb, err := decodeSuperblock(v.keys, private, slot)
+		switch {
+		case err != nil:
+			reasons = append(reasons, err)
+		case sb.manifestLBA == 0:
+			reasons = append(reasons, fmt.Errorf("superblock slot %d: only a claim, no state", slot))
+		default:
+			list = append(list, sb)
+		}
+	}
+	slices.SortFunc(list, func(a, b *superblock) int { return int(int64(b.seq) - int64(a.seq)) })
+	return list, reasons, nil
+}
+
+// tryCandidate follows the chain by one superblock's manifest and replays what it accepts.
+func (v *Volume) tryCandidate(sb *superblock, t epoch.State) (*recovered, *refusal) {
+	for _, s := range v.opts.Stores {
+		s.Reset()
+	}
+	refuse := func(last Counter, err error) (*recovered, *refusal) {
+		return nil, &refusal{fmt.Errorf("superblock slot %d (sequence %d, generation %d): %w", sb.slot, sb.seq, sb.gen, err), last}
+	}
+	info := v.dev.Info()
+	if sb.blocks > info.BlocksMax || sb.manifestBlocks > mfBlocksMax || sb.manifestBlocks == 0 ||
+		sb.manifestLBA < superblockSlots || uint64(sb.manifestLBA)+uint64(sb.manifestBlocks) > uint64(info.Blocks) {
+		return refuse(0, fmt.Errorf("it describes %d blocks and a manifest at %d, the device has %d: %w", sb.blocks, sb.manifestLBA, info.Blocks, ErrCorrupt))
+	}
+	buf, err := v.allocDMA(sb.manifestBlocks)
+	if err != nil {
+		return refuse(0, fmt.Errorf("%w: %w", errUnread, err))
+	}
+	err = v.examineRead(buf, sb.manifestLBA)
+	var m *manifest
+	if err == nil {
+		m, err = decodeManifest(v.keys, sb, buf)
+	}
+	v.freeDMA(buf)
+	if err != nil {
+		return refuse(0, err)
+	}
+	v.id, v.segmentBlocks = sb.volume, sb.segmentBlocks
+	v.deriveVolumeKeys()
+	w := &walker{v: v, r: &recovered{sb: sb, manifest: m}, t: t, sbTag: sb.manifestTag}
+	if err := w.walk(); err != nil {
+		return refuse(w.r.last.last, err)
+	}
+	switch {
+	case !w.found && !mutant.On(mutant.AcceptOlderTag):
+		return refuse(w.r.last.last, errors.New("the chain does not contain the committed tag"))
+	case !w.named && !mutant.On(mutant.AcceptOlderManifest):
+		return refuse(w.r.last.last, errors.New("its manifest is not named by the accepted chain"))
+	case w.sum.sum != w.r.last.set && !mutant.On(mutant.DropMultiset):
+		return refuse(w.r.last.last, fmt.Errorf("the multiset hash of all live items does not agree: %w", ErrCorrupt))
+	}
+	return w.r, nil
+}
+
+// walker follows one chain and replays its records.
+type walker struct {
+	v     *Volume
+	r     *recovered
+	t     epoch.State
+	sbTag [32]byte
+	found bool // the committed tag was met
+	named bool // an accepted frame names the manifest
+	batch *openBatch
+	sum   Delta
+}
+
+// openBatch collects the parts of a batch that spans frames; it is applied when its end comes, or never (DESIGN.md 4.8).
+type openBatch struct {
+	records []openedRecord
+	seg     []*segment
+}
+
+func (w *walker) walk() error {
+	v := w.v
+	buf, err := v.dev.Alloc(v.segmentBlocks)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
+	}
+	defer v.dev.Free(buf)
+	for i, ms := range w.r.manifest.segments {
+		seg, err := v.newSegment(ms.lba, ms.gen, ms.life)
+		if err != nil {
+			return err
+		}
+		limit := v.segmentBlocks
+		if ms.end > 0 {
+			limit = ms.end
+		}
+		if uint64(ms.lba)+uint64(limit) > uint64(v.dev.Info().Blocks) {
+			return fmt.Errorf("segment %d at block %d: not on the device: %w", i, ms.lba, ErrCorrupt)
+		}
+		shared := buf[:limit.Bytes()]
+		if err := v.examineRead(shared, ms.lba); err != nil {
+			return err
+		}
+		stop, err := w.walkSegment(seg, shared, ms)
+		if err != nil {
+			return fmt.Errorf("segment %d: %w", i, err)
+		}
+		if stop {
+			return nil
+		}
+	}
+	return nil
+}
+
+// walkSegment takes the frames of one segment. An open segment ends where no valid chained frame stands; a closed one must end
+// where the manifest says.
+func (w *walker) walkSegment(seg *segment, shared []byte, ms manifestSegment) (stop bool, err error) {
+	closed := ms.end > 0
+	var block device.BlockCount
+	for block.Bytes() < len(shared) {
+		prev := w.r.tag
+		if w.r.frames == 0 && len(w.r.segments) == 0 {
+			prev = w.firstPredecessor(seg, shared)
+		}
+		f, err := openFrameAt(seg, block, shared[block.Bytes():], prev)
+		if err != nil {
+			if closed {
+				return false, err
+			}
+			return false, nil
+		}
+		if !w.accepts(&f.header) {
+			return true, nil
+		}
+		if w.r.frames == 0 || w.r.segments[len(w.r.segments)-1] != seg {
+			w.r.segments = append(w.r.segments, seg)
+			seg.ordinal = uint32(len(w.r.segments))
+			seg.closed = true // of an earlier generation: no frame will follow here
+		}
+		if err := w.accept(seg, block, f); err != nil {
+			return false, err
+		}
+		block += f.header.blocks
+		seg.end, seg.lastTag = block, f.tag
+	}
+	if closed && (block != ms.end || seg.lastTag != ms.lastTag) {
+		return false, fmt.Errorf("it does not end where its manifest says: %w", ErrCorrupt)
+	}
+	return false, nil
+}
+
+// firstPredecessor gives what the very first frame of the chain names as its predecessor: the manifest, which is
+// authenticated, vouches for the segment's life, so whatever it names is right.
+func (w *walker) firstPredecessor(seg *segment, shared []byte) (prev epoch.Tag) {
+	var x sealScratch
+	copy(x.tag[:], shared)
+	if seg.keys.openHeader(&x.scratch, x.header[:], 0, shared[tagSize:frChain]) == nil {
+		copy(prev[:], x.header[80:])
+	}
+	return prev
+}
+
+// accepts is the rule of 6.4.2: everything up to the committed tag; after it only frames of the generation that committed it.
+func (w *walker) accepts(h *frameHeader) bool {
+	return !w.found || w.t.Gen != 0 && (h.gen == w.t.Gen || mutant.On(mutant.AcceptAnyGeneration))
+}
+
+func (w *walker) accept(seg *segment, block device.BlockCount, f *openedFrame) error {
+	h := &f.header
+	switch {
+	case w.r.frames > 0 && (h.first != w.r.last.last+1 && !h.opening || h.last < w.r.last.last || h.gen < w.r.last.gen):
+		return fmt.Errorf("frame at block %d: counters %d to %d after %d: %w", seg.lba+device.LBA(block), h.first, h.last, w.r.last.last, ErrCorrupt)
+	case f.tag == w.t.Tag && h.last != w.t.Value:
+		return fmt.Errorf("frame at block %d: the committed tag, but counter %d: %w", seg.lba+device.LBA(block), h.last, ErrCorrupt)
+	}
+	if h.opening {
+		w.batch = nil
+	}
+	for _, rec := range f.records {
+		if err := w.record(seg, rec); err != nil {
+			return err
+		}
+	}
+	w.r.last, w.r.tag, w.r.lastLBA = *h, f.tag, seg.lba+device.LBA(block)
+	w.r.frames++
+	w.r.records += len(f.records)
+	if f.tag == w.t.Tag {
+		w.found = true
+	}
+	if h.manifest == w.sbTag {
+		w.named = true
+	}
+	return nil
+}
+
+func (w *walker) record(seg *segment, rec openedRecord) error {
+	bad := func(what string) error {
+		return fmt.Errorf("record at block %d: %s: %w", seg.lba+device.LBA(rec.offset/device.BlockSize), what, ErrCorrupt)
+	}
+	if rec.store == storeVolume {
+		switch rec.kind {
+		case kindBegin:
+			if w.batch != nil {
+				return bad("a batch begins inside another")
+			}
+			w.batch = &openBatch{}
+			return nil
+		case kindEnd:
+			if w.batch == nil || len(rec.payload) != 8 || le.Uint64(rec.payload) != uint64(len(w.batch.records)) {
+				return bad("a batch ends that is not complete")
+			}
+			b := w.batch
+			w.batch = nil
+			if mutant.On(mutant.PartialBatch) {
+				return nil
+			}
+			for i, r := range b.records {
+				if err := w.replay(b.seg[i], r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return bad("unknown kind")
+	}
+	if part := rec.flags&recPart != 0; part != (w.batch != nil) {
+		return bad("outside of its batch")
+	} else if part && !mutant.On(mutant.PartialBatch) {
+		w.batch.records = append(w.batch.records, rec)
+		w.batch.seg = append(w.batch.seg, seg)
+		return nil
+	}
+	return w.replay(seg, rec)
+}
+
+func (w *walker) replay(seg *segment, rec openedRecord) error {
+	s := w.v.opts.Stores[rec.store]
+	if s == nil {
+		return fmt.Errorf("record of store %d, which this program does not know: %w", rec.store, ErrCorrupt)
+	}
+	err := s.Replay(w.v, Record{
+		Store: rec.store, Kind: rec.kind, Counter: rec.counter, Place: placeOf(seg.ordinal, rec.offset),
+		Size: len(rec.payload), Payload: rec.payload,
+	}, &w.sum)
+	if err != nil {
+		return fmt.Errorf("record at block %d: %w", seg.lba+device.LBA(rec.offset/device.BlockSize), err)
+	}
+	return nil
+}

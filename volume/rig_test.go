@@ -1,0 +1,234 @@
+package volume_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"runtime"
+	"testing"
+	"time"
+
+	"cvmstore/epoch"
+	"cvmstore/epoch/epochtest"
+	"cvmstore/ioengine/memdev"
+	"cvmstore/seal"
+	"cvmstore/volume"
+)
+
+// toyStore is the smallest store: a map of numbers to values, journaled as put and delete records.
+type toyStore struct {
+	v     *volume.Volume
+	items map[uint32]toyItem
+}
+
+type toyItem struct {
+	value   string
+	counter volume.Counter
+	place   volume.Place
+	size    int
+}
+
+const (
+	toyPut    volume.Kind = 1
+	toyDelete volume.Kind = 2
+)
+
+func (s *toyStore) Reset() { s.items = map[uint32]toyItem{} }
+
+func toyHash(v *volume.Volume, key uint32, c volume.Counter) volume.Sum {
+	return v.ItemHash(volume.StoreKeys, binary.BigEndian.AppendUint32(nil, key), c)
+}
+
+type summer interface {
+	Add(volume.Sum)
+	Remove(volume.Sum)
+}
+
+func (s *toyStore) apply(v *volume.Volume, kind volume.Kind, key uint32, it toyItem, d summer) {
+	if old, ok := s.items[key]; ok {
+		d.Remove(toyHash(v, key, old.counter))
+	}
+	delete(s.items, key)
+	if kind == toyPut {
+		s.items[key] = it
+		d.Add(toyHash(v, key, it.counter))
+	}
+}
+
+func (s *toyStore) Replay(v *volume.Volume, r volume.Record, d *volume.Delta) error {
+	key := binary.BigEndian.Uint32(r.Payload)
+	s.apply(v, r.Kind, key, toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}, d)
+	return nil
+}
+
+type op struct {
+	key   uint32
+	value string // "" deletes
+}
+
+// write appends one atomic batch and returns its last counter.
+func (s *toyStore) write(ops ...op) (volume.Counter, error) {
+	bytes := 0
+	for _, o := range ops {
+		bytes += 4 + len(o.value)
+	}
+	tx, err := s.v.Begin(bytes, len(ops), volume.ClassNormal)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range ops {
+		kind := toyPut
+		if o.value == "" {
+			kind = toyDelete
+		}
+		c := tx.Next()
+		p, at := tx.Append(volume.StoreKeys, kind, c, 4+len(o.value))
+		binary.BigEndian.PutUint32(p, o.key)
+		copy(p[4:], o.value)
+		s.apply(s.v, kind, o.key, toyItem{o.value, c, at, len(p)}, tx)
+	}
+	return tx.End(), nil
+}
+
+func (s *toyStore) values() map[uint32]string {
+	m := map[uint32]string{}
+	for k, it := range s.items {
+		m[k] = it.value
+	}
+	return m
+}
+
+// rig is a device, a counter and a key that outlive the volumes on them.
+type rig struct {
+	t       *testing.T
+	dev     *memdev.Device
+	counter *epochtest.Memory
+	keys    *seal.Keys
+	opts    volume.Options
+	store   *toyStore
+	v       *volume.Volume
+}
+
+func newRig(t *testing.T, dev memdev.Options, counter epochtest.Options) *rig {
+	t.Helper()
+	keys, err := seal.NewKeys([16]byte{1}, seal.SuiteAEGIS, [32]byte{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dev: memdev.New(dev), counter: epochtest.NewMemory(counter), keys: keys}
+	r.opts = volume.Options{SegmentBlocks: 4}
+	if err := r.counter.Create(context.Background(), epoch.StoreID(keys.StoreID())); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) tryOpen() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return r.openWith(ctx)
+}
+
+// tryOpenAsync opens beside a counter that answers only when it is told to.
+func (r *rig) tryOpenAsync() error {
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.counter.Deliver()
+				runtime.Gosched()
+			}
+		}
+	}()
+	return r.tryOpen()
+}
+
+func (r *rig) openAsync() {
+	r.t.Helper()
+	if err := r.tryOpenAsync(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) openWith(ctx context.Context) error {
+	r.store = &toyStore{items: map[uint32]toyItem{}}
+	o := r.opts
+	o.Device, o.Counter, o.Keys = r.dev, r.counter, r.keys
+	o.Stores = map[volume.Store]volume.Replayer{volume.StoreKeys: r.store}
+	v, err := volume.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	r.v, r.store.v = v, v
+	return nil
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	if err := r.tryOpen(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) close() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.v.Close(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// put writes until the volume admits it, and waits for the level.
+func (r *rig) put(l volume.Level, ops ...op) volume.Counter {
+	r.t.Helper()
+	c, err := r.tryPut(l, ops...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+func (r *rig) tryPut(l volume.Level, ops ...op) (volume.Counter, error) {
+	for range 1000 {
+		c, err := r.store.write(ops...)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			return c, r.v.Wait(ctx, c, l)
+		}
+		if !isBusy(err) {
+			return 0, err
+		}
+		r.v.Step()
+	}
+	return 0, fmt.Errorf("busy for ever: %w", volume.ErrBusy)
+}
+
+func (r *rig) wantState(want map[uint32]string) {
+	r.t.Helper()
+	if got := r.store.values(); !maps.Equal(got, want) {
+		r.t.Fatalf("state after recovery: %d items, want %d: %.200v\n%.200v", len(got), len(want), got, want)
+	}
+}
+
+// readBack reads every item from the device and compares it with the index.
+func (r *rig) readBack() {
+	r.t.Helper()
+	for k, it := range r.store.items {
+		p, err := r.v.Read(context.Background(), volume.Fetch{
+			At: it.place, Size: it.size, Counter: it.counter, Store: volume.StoreKeys, Kind: toyPut,
+		})
+		if err != nil {
+			r.t.Fatalf("key %d: %v", k, err)
+		}
+		if got := string(p[4:]); got != it.value {
+			r.t.Fatalf("key %d: read %q, want %q", k, got, it.value)
+		}
+	}
+}

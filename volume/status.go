@@ -1,0 +1,70 @@
+package volume
+
+import (
+	"sync/atomic"
+	"time"
+
+	"cvmstore/epoch"
+)
+
+// stats are counted by the leader (plain fields, read under its lock) and by readers (atomics).
+type stats struct {
+	frames       uint64
+	commits      uint64
+	bytesWritten uint64
+	bytesRead    atomic.Uint64
+}
+
+// Status is a snapshot for INFO, CVM.STATUS and metrics.
+type Status struct {
+	Store            epoch.StoreID
+	Volume           [16]byte
+	Generation       epoch.Generation
+	Epoch            epoch.Epoch
+	Suite            string
+	Device           string
+	Applied          Counter
+	Durable          Counter
+	Fresh            Counter
+	UncommittedOps   uint64        // counters handed out beyond the committed one
+	UncommittedBytes int           // of records not yet durable
+	UncommittedAge   time.Duration // since the last commit was sent, while anything is uncommitted
+	Frames           uint64        // since start
+	Commits          uint64
+	BytesWritten     uint64
+	BytesRead        uint64
+	Segments         int
+	SegmentBytes     int
+	VolumeBytes      uint64
+	FreeBytes        uint64
+	Full             bool
+	LastCounterError error
+	Failure          error
+	StoreTime        int64 // ms
+}
+
+// Status returns a snapshot. It waits for a commit step that is at work, so it is not for the hot path.
+func (v *Volume) Status() Status {
+	s := Status{
+		Store: v.store, Volume: v.id, Generation: v.gen, Suite: v.keys.Suite(), Device: v.dev.Info().Name,
+		SegmentBytes: v.segmentBlocks.Bytes(), VolumeBytes: uint64(v.blocks.Bytes()), Failure: v.Err(), StoreTime: v.Now(),
+		BytesRead: v.stats.bytesRead.Load(), Segments: len(*v.segments.Load()),
+	}
+	s.Applied, s.Durable, s.Fresh = v.Watermarks()
+	s.UncommittedOps = uint64(max(s.Applied, s.Fresh) - s.Fresh)
+	v.leader.Lock()
+	s.Frames, s.Commits, s.BytesWritten = v.stats.frames, v.stats.commits, v.stats.bytesWritten
+	s.LastCounterError = v.commit.lastError
+	s.FreeBytes = uint64(v.space.blocks().Bytes())
+	if s.UncommittedOps > 0 {
+		s.UncommittedAge = v.clock.Monotonic() - v.commit.at
+	}
+	v.leader.Unlock()
+	v.mu.Lock()
+	s.Epoch, s.Full = v.epochNumber, v.noSpace
+	for _, f := range v.pending {
+		s.UncommittedBytes += len(f.buf)
+	}
+	v.mu.Unlock()
+	return s
+}

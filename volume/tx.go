@@ -1,0 +1,218 @@
+package volume
+
+import (
+	"fmt"
+
+	"cvmstore/ioengine/device"
+)
+
+// Tx is the one batch that is open at a time. It is applied whole or not at all, whatever its size (DESIGN.md 4.8). Between
+// Begin and End it holds the append lock; nothing in between does I/O.
+type Tx struct {
+	v        *Volume
+	before   Counter // the last counter before this batch
+	appended int     // records
+	bytes    int     // of records appended, overhead included
+	budget   int     // what Begin admitted
+	big      bool    // spans frames: begin, part and end records
+	delta    Delta
+}
+
+// pendingBytesMax bounds what waits in memory to be sealed; beyond it Begin answers ErrBusy.
+const pendingBytesMax = 64 << 20
+
+// MaxRecord returns the largest payload of one record, in bytes.
+func (v *Volume) MaxRecord() int { return v.recordBlocksMax().Bytes() - frRecords - recOverhead }
+
+func (v *Volume) recordBlocksMax() device.BlockCount {
+	return max(1, min(v.segmentBlocks/4, v.segmentBlocks-3))
+}
+
+// Begin opens a batch. bytes bounds the sum of payload sizes, records the number of records; up to that much, appending
+// cannot fail. ErrBusy: call again after a Step that returned true. ErrFull, ErrTooLarge, ErrFailed, ErrFenced.
+func (v *Volume) Begin(bytes, records int, class Class) (*Tx, error) {
+	v.mu.Lock()
+	need := bytes + (records+2)*recOverhead + 16 // two more for the marks of a large batch
+	big, err := v.admitLocked(need, class)
+	if err != nil {
+		v.mu.Unlock()
+		return nil, err
+	}
+	t := &v.tx
+	*t = Tx{v: v, before: v.last, budget: need, big: big}
+	if big {
+		clear(t.append(storeVolume, kindBegin, v.last, 8))
+	}
+	return t, nil
+}
+
+// admitLocked makes room for a batch of need bytes: in the open frame, in a new one behind it, at the front of the next
+// segment, or (big) over several.
+func (v *Volume) admitLocked(need int, class Class) (big bool, err error) {
+	if err := v.Err(); err != nil {
+		return false, err
+	}
+	if !v.epochAdmitsLocked() || v.pendingBytesLocked() > pendingBytesMax {
+		return false, ErrBusy
+	}
+	if f := v.open; f != nil {
+		if len(f.buf)+need <= min(v.opts.FrameBytes, v.roomLocked(f.seg, f.block, class)) {
+			v.growLocked(f, need)
+			return false, nil
+		}
+		v.endOpenLocked()
+	}
+	if frRecords+need <= v.roomLocked(v.tailSegment, v.tailBlock, class) {
+		v.newFrameLocked(need)
+		return false, nil
+	}
+	if frRecords+need <= v.segmentRoom(2) {
+		if len(v.ready) == 0 {
+			return false, v.wantSegmentsLocked(1)
+		}
+		v.nextSegmentLocked()
+		v.newFrameLocked(need)
+		return false, nil
+	}
+	// Over several segments. Each holds at least usable bytes: less two free places, a record that did not fit at the end,
+	// and what headers and padding of its frames take.
+	usable := v.segmentRoom(2 + v.recordBlocksMax() + 2*(1+v.segmentBlocks/blocksOf(v.opts.FrameBytes)))
+	if usable <= 0 {
+		return false, fmt.Errorf("batch of %d bytes: %w", need, ErrTooLarge)
+	}
+	if k := need/usable + 1; len(v.ready) < k {
+		return false, v.wantSegmentsLocked(k)
+	}
+	v.newFrameAnywhereLocked(recOverhead + 8)
+	return true, nil
+}
+
+// roomLocked returns the bytes that a frame at a block of seg may have. Two places stay free for the frame that names the next
+// manifest (DESIGN.md 6.1); and while no next segment is in sight, a reserve for batches that give space back.
+func (v *Volume) roomLocked(seg *segment, block device.BlockCount, class Class) int {
+	free := v.segmentBlocks - block
+	if len(v.ready) == 0 {
+		keep := device.BlockCount(2)
+		if v.noSpace && class == ClassNormal {
+			keep += max(v.segmentBlocks/8, 1)
+		}
+		if free <= keep {
+			return 0
+		}
+		free -= keep
+	}
+	return free.Bytes()
+}
+
+func (v *Volume) segmentRoom(keep device.BlockCount) int {
+	if v.segmentBlocks <= keep {
+		return 0
+	}
+	return (v.segmentBlocks - keep).Bytes()
+}
+
+// wantSegmentsLocked asks for n segments to be opened ahead and says what to answer until they are.
+func (v *Volume) wantSegmentsLocked(n int) error {
+	if v.noSpace {
+		return fmt.Errorf("no free segment: %w", ErrFull)
+	}
+	v.wantReady = max(v.wantReady, n)
+	return ErrBusy
+}
+
+func (v *Volume) nextSegmentLocked() {
+	v.tailSegment, v.tailBlock = v.ready[0], 0
+	v.ready = append(v.ready[:0], v.ready[1:]...)
+}
+
+// newFrameAnywhereLocked opens a frame for a record of n bytes of a large batch, for which admitLocked found segments.
+func (v *Volume) newFrameAnywhereLocked(n int) *frame {
+	if frRecords+n > v.roomLocked(v.tailSegment, v.tailBlock, ClassReclaim) {
+		if len(v.ready) == 0 {
+			panic("internal error: a large batch ran out of segments")
+		}
+		v.nextSegmentLocked()
+	}
+	return v.newFrameLocked(max(n, min(v.opts.FrameBytes, v.roomLocked(v.tailSegment, v.tailBlock, ClassReclaim)-frRecords)))
+}
+
+func (v *Volume) growLocked(f *frame, need int) {
+	if len(f.buf)+need > cap(f.buf) {
+		f.buf = append(make([]byte, 0, max(2*cap(f.buf), len(f.buf)+need)), f.buf...)
+	}
+}
+
+func (v *Volume) pendingBytesLocked() (n int) {
+	for _, f := range v.closed {
+		n += len(f.buf)
+	}
+	return n
+}
+
+// Next hands out the next counter.
+func (t *Tx) Next() Counter {
+	t.v.last++
+	return t.v.last
+}
+
+// Append adds a record and returns its payload, which the caller fills before End, and its place.
+func (t *Tx) Append(s Store, k Kind, c Counter, size int) (payload []byte, at Place) {
+	if s == storeVolume || size > t.v.MaxRecord() {
+		panic(fmt.Sprintf("internal error: record of store %d, %d bytes", s, size))
+	}
+	payload = t.append(s, k, c, size)
+	f := t.v.open
+	return payload, f.end() - Place(recOverhead+size)
+}
+
+func (t *Tx) append(s Store, k Kind, c Counter, size int) []byte {
+	v := t.v
+	n := recOverhead + size
+	t.bytes += n
+	if t.bytes > t.budget {
+		panic(fmt.Sprintf("internal error: a batch outgrew what it announced: %d of %d bytes", t.bytes, t.budget))
+	}
+	f := v.open
+	if t.big && (len(f.buf) >= v.opts.FrameBytes || len(f.buf)+n > min(cap(f.buf), v.roomLocked(f.seg, f.block, ClassReclaim))) {
+		v.closeFrameLocked()
+		f = v.newFrameAnywhereLocked(n)
+	}
+	from := len(f.buf)
+	f.buf = f.buf[:from+n]
+	f.spans = append(f.spans, span{uint32(from), uint32(n)})
+	var flags byte
+	if t.big {
+		flags = recPart
+	}
+	putEnvelope(f.buf[from+recPrefix:], s, k, flags, c)
+	t.appended++
+	return f.buf[from+recOverhead:]
+}
+
+// Add puts an item into the multiset hash when the batch ends.
+func (t *Tx) Add(x Sum) { t.delta.Add(x) }
+
+// Remove takes an item, or a sum of items, out of it.
+func (t *Tx) Remove(x Sum) { t.delta.Remove(x) }
+
+// End closes the batch and returns its last counter, or 0 if nothing was appended: then it never was.
+func (t *Tx) End() Counter {
+	v := t.v
+	last := v.last
+	switch {
+	case t.appended == 0:
+		v.last, last = t.before, 0
+	case t.big:
+		parts := uint64(t.appended - 1) // the begin mark is none
+		le.PutUint64(t.append(storeVolume, kindEnd, v.last, 8), parts)
+	}
+	if t.appended > 0 {
+		v.set.Add(t.delta.sum)
+		v.complete = v.last
+		v.bytes += uint64(t.bytes)
+		v.applied.Store(uint64(v.last))
+	}
+	t.v = nil
+	v.mu.Unlock()
+	return last
+}

@@ -1,0 +1,175 @@
+package volume
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cvmstore/epoch"
+	"cvmstore/ioengine/device"
+)
+
+// Counter numbers mutations in commit order.
+type Counter = epoch.Counter
+
+// Store says which store a record belongs to.
+type Store uint8
+
+// The stores. Number 0 is the volume's own (batch marks).
+const (
+	storeVolume Store = 0
+	StoreKeys   Store = 1 // keyspace and all that plugs into it
+	StoreFiles  Store = 2
+)
+
+// Kind is a record's kind, numbered by its store.
+type Kind uint8
+
+// Place says where a record lies: the segment's ordinal in this run, and the byte offset of the record in the segment. It is
+// meaningful in memory only; recovery makes places anew. The zero Place is none. Places grow along the chain.
+type Place uint64
+
+func placeOf(ordinal uint32, offset int) Place { return Place(uint64(ordinal)<<32 | uint64(offset)) }
+func (p Place) ordinal() uint32                { return uint32(p >> 32) }
+func (p Place) offset() int                    { return int(uint32(p)) }
+
+// Level is what a reply waits for (DESIGN.md 4.1).
+type Level uint8
+
+// The levels, weakest first.
+const (
+	LevelEverySec Level = iota + 1
+	LevelDurable
+	LevelFresh
+)
+
+func (l Level) String() string {
+	switch l {
+	case LevelEverySec:
+		return "everysec"
+	case LevelDurable:
+		return "durable"
+	case LevelFresh:
+		return "fresh"
+	}
+	return "unknown"
+}
+
+// Class says which reserve a batch may use when space is short.
+type Class uint8
+
+// The classes of batches.
+const (
+	ClassNormal  Class = iota
+	ClassReclaim       // deletes, expiry, trims: what gives space back
+)
+
+// Errors, told apart by what the caller must do.
+var (
+	// ErrBusy: nothing was done; try again after the next Step that returns true.
+	ErrBusy = errors.New("busy: the volume is catching up")
+	// ErrFull: out of space.
+	ErrFull = errors.New("the volume is full")
+	// ErrTooLarge: a record above MaxRecord, or a batch that this volume can never hold.
+	ErrTooLarge = errors.New("too large for this volume")
+	// ErrFailed: a write or flush failed, all writing has stopped (DESIGN.md 4.5). Sticky.
+	ErrFailed = errors.New("writing has stopped after a device error")
+	// ErrFenced: another server took over. Sticky.
+	ErrFenced = errors.New("fenced: another server opened this store")
+	// ErrRollback: the disk is older than the counter. Never retried.
+	ErrRollback = errors.New("rollback detected")
+	// ErrCorrupt: what was read is not what was written.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrForeign: the device holds data of somebody else.
+	ErrForeign = errors.New("the device holds data that is not this store's")
+	// ErrClosed: the volume was closed.
+	ErrClosed = errors.New("the volume is closed")
+)
+
+// Record is one record as recovery hands it to its store.
+type Record struct {
+	Store   Store
+	Kind    Kind
+	Counter Counter
+	Place   Place
+	Size    int    // of Payload, bytes
+	Payload []byte // valid during the call only
+}
+
+// Replayer is a store as recovery sees it.
+type Replayer interface {
+	// Reset forgets everything: recovery starts over with another manifest.
+	Reset()
+	// Replay applies one record of a completed batch, in chain order, and makes the same changes to the multiset hash as
+	// when the record was written.
+	Replay(v *Volume, r Record, d *Delta) error
+}
+
+// KeySource is what the volume needs to know of keys; seal satisfies it.
+type KeySource interface {
+	StoreID() [16]byte
+	// Suite names the cipher suite, "aegis" or "aes-256-gcm": chosen at format time, never from the disk.
+	Suite() string
+	// Derive fills out with key material that only this label and context give.
+	Derive(out []byte, label string, context ...[]byte)
+	// Seed mixes the generator's seed for one run (DESIGN.md 5.1).
+	Seed(gen uint64, fromCounter [32]byte) [32]byte
+}
+
+// Clock is the machine's monotonic clock: since an arbitrary start, never back. The host owns it; clock.go says what is made
+// of it. The wall clock is not asked for: dates come with the counter service's stamps.
+type Clock interface {
+	Monotonic() time.Duration
+}
+
+// Options say how to open a volume. Zero values take the defaults.
+type Options struct {
+	Device  device.Device
+	Counter epoch.Service
+	Keys    KeySource
+	Stores  map[Store]Replayer
+
+	SegmentBlocks  device.BlockCount // of a new volume; default 4096 (16 MiB); pinned in the superblock
+	FrameBytes     int               // soft limit of a frame; default 1 MiB
+	FramesInFlight int               // default 2
+	EpochLength    time.Duration     // default 10 ms (DESIGN.md 4.1: 1 to 281 ms)
+	EpochOps       int               // default 65536
+	EpochBytes     int               // default 64 MiB
+	Clock          Clock             // default: the machine's
+	Log            zerolog.Logger
+	FormatForeign  bool // at birth, format over data that is not ours
+}
+
+const (
+	segmentBlocksDefault = 4096
+	segmentBlocksMin     = 4
+	frameBytesDefault    = 1 << 20
+	framesInFlightMax    = 16
+)
+
+func (o *Options) setDefaults() {
+	if o.SegmentBlocks == 0 {
+		o.SegmentBlocks = segmentBlocksDefault
+	}
+	o.SegmentBlocks = max(o.SegmentBlocks, segmentBlocksMin)
+	if o.FrameBytes == 0 {
+		o.FrameBytes = frameBytesDefault
+	}
+	if o.FramesInFlight == 0 {
+		o.FramesInFlight = 2
+	}
+	o.FramesInFlight = min(o.FramesInFlight, framesInFlightMax)
+	if o.EpochLength == 0 {
+		o.EpochLength = 10 * time.Millisecond
+	}
+	if o.EpochOps == 0 {
+		o.EpochOps = 1 << 16
+	}
+	if o.EpochBytes == 0 {
+		o.EpochBytes = 64 << 20
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+}
