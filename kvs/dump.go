@@ -9,6 +9,8 @@ import (
 )
 
 // ErrBusyKey: RESTORE found the key and was not told to replace it.
+//
+//lint:ignore ST1005 Redis ends it so
 var ErrBusyKey = errors.New("BUSYKEY Target key name already exists.")
 
 // Dump returns the value of a key in Redis' format.

@@ -167,6 +167,22 @@ func TestRepliesComeAfterTheClientHasEndedItsSide(t *testing.T) {
 	}
 }
 
+// TestAParkedClientThatGoesIsNoticed: it waits for a second replica, which there never is.
+func TestAParkedClientThatGoesIsNoticed(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	c := r.dial()
+	c.send(wire("WAIT", "2", "0"))
+	_ = c.Close()
+	d := r.dial()
+	for start := time.Now(); ; {
+		if info := d.do("INFO", "clients"); strings.Contains(info, "connected_clients:1\r") && strings.Contains(info, "blocked_clients:0\r") {
+			return
+		} else if time.Since(start) > 10*time.Second {
+			t.Fatalf("still there: %q", info)
+		}
+	}
+}
+
 func TestManyIdleConnections(t *testing.T) {
 	const n = 2000
 	r := newRig(t, rigOptions{})

@@ -50,11 +50,13 @@ func (l *loop) timeouts() {
 	text := command.Unreached(nil, timeout)
 	for i := len(l.waiting) - 1; i >= 0; i-- {
 		s := l.waiting[i]
-		if n := s.expire(l.vol, l.now, nil, text); n > 0 {
-			bump(&l.stats.uncertain, uint64(n))
-			if len(s.marks) == 0 {
-				l.waitingRemove(s)
-			}
+		moved := s.release(l.vol) // another loop may have led since this one's step
+		n := s.expire(l.vol, l.now, nil, text)
+		bump(&l.stats.uncertain, uint64(n))
+		if len(s.marks) == 0 {
+			l.waitingRemove(s)
+		}
+		if moved || n > 0 {
 			l.flush(s)
 		}
 	}

@@ -52,8 +52,21 @@ func (l *loop) consume(s *session, buf []byte) (rest []byte) {
 	if s.lent {
 		l.giveBack(s)
 	}
+	l.argv = forget(l.argv)
+	l.ctx.Forget()
 	return buf
 }
+
+// forget lets go of the buffers that args point into, and of a slice that one large command has left.
+func forget(args [][]byte) [][]byte {
+	if cap(args) > argsKeep {
+		return nil
+	}
+	clear(args[:cap(args)])
+	return args[:0]
+}
+
+const argsKeep = 256
 
 // parse takes the next command, with used bytes of the buffer done with.
 func (l *loop) parse(s *session, buf []byte) (st status, used int) {

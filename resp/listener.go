@@ -150,5 +150,8 @@ func (l *loop) rearm(s *session) {
 	if s.wantOut {
 		events |= pollOut
 	}
+	if s.muted && s.phase == phasePark {
+		events |= pollEnded // it may be parked for ever; a client that has gone would never be noticed
+	}
 	_ = l.poll.modify(s.FD, events)
 }

@@ -134,9 +134,12 @@ func (l *loop) event(e *event) {
 		}
 		return
 	}
-	if e.gone() && s.phase != phaseRun {
+	switch {
+	case e.gone() && s.phase != phaseRun, e.ended() && s.phase == phasePark:
 		l.close(s) // nobody is there to take the replies
 		return
+	case e.ended():
+		l.rearm(s)
 	}
 	if e.writable() && !s.closed {
 		l.flush(s)

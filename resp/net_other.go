@@ -17,12 +17,13 @@ type poller struct{ wake int }
 
 type event struct{}
 
-const pollIn, pollOut, pollExclusive = 1, 4, 1 << 28
+const pollIn, pollOut, pollEnded, pollExclusive = 1, 4, 1 << 13, 1 << 28
 
 func (e *event) fd() int        { return -1 }
 func (e *event) readable() bool { return false }
 func (e *event) writable() bool { return false }
 func (e *event) gone() bool     { return false }
+func (e *event) ended() bool    { return false }
 
 func newPoller() (*poller, error)                       { return nil, errUnsupported }
 func (p *poller) add(int, uint32) error                 { return errUnsupported }

@@ -21,12 +21,16 @@ type event unix.EpollEvent
 const (
 	pollIn        = unix.EPOLLIN
 	pollOut       = unix.EPOLLOUT
+	pollEnded     = unix.EPOLLRDHUP
 	pollExclusive = unix.EPOLLEXCLUSIVE
 )
 
 func (e *event) fd() int        { return int(e.Fd) }
 func (e *event) readable() bool { return e.Events&(unix.EPOLLIN|unix.EPOLLHUP|unix.EPOLLERR) != 0 }
 func (e *event) writable() bool { return e.Events&unix.EPOLLOUT != 0 }
+
+// ended reports that the client sends no more; it is asked for only while a command is parked.
+func (e *event) ended() bool { return e.Events&unix.EPOLLRDHUP != 0 }
 
 // gone reports that the client has closed both sides, or reset.
 func (e *event) gone() bool { return e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 }

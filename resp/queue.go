@@ -69,9 +69,9 @@ func (q *queue) release(v waterline) bool {
 }
 
 // expire replaces the replies that have not been reached and whose deadline has passed (all of them if cause, the volume's
-// failure, is not nil) by text, and returns how many. Replies that wait for nothing themselves stay as they are.
+// failure, is not nil) by text, and returns how many. Replies that wait for nothing themselves stay as they are. The caller has
+// called release.
 func (q *queue) expire(v waterline, now int64, cause error, text string) (replaced int) {
-	q.release(v)
 	if len(q.marks) == 0 || cause == nil && q.marks[0].deadline > now {
 		return 0
 	}

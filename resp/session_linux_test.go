@@ -7,6 +7,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"cvmstore/volume"
 )
 
 // script is a connection in memory: it delivers chunks, one a read, takes replies a few bytes at a time if it is narrow, and
@@ -99,6 +101,27 @@ func TestASessionAnswersInOrderHoweverItsBytesArrive(t *testing.T) {
 		if c.out.String() != want {
 			t.Fatalf("seed %d:\ngot  %q\nwant %q", seed, c.out.String(), want)
 		}
+	}
+}
+
+// TestRepliesLeaveWhenAnotherLoopLedBetweenStepAndCron: whoever finds that a level was reached writes the reply.
+func TestRepliesLeaveWhenAnotherLoopLedBetweenStepAndCron(t *testing.T) {
+	l := benchLoop(t, rigOptions{})
+	c := &script{chunks: [][]byte{[]byte(wire("SET", "k", "v"))}}
+	s := &session{conn: c, waitAt: -1, parkedAt: -1}
+	s.p.reset()
+	s.FD = -1
+	s.Session.Reset(true)
+	l.sessions[-1] = s
+	l.now = nanos()
+	l.read(s)
+	l.vol.Want(l.wants[volume.LevelFresh], volume.LevelFresh)
+	for !l.vol.Reached(s.marks[0].counter, volume.LevelFresh) {
+		l.vol.Step()
+	}
+	l.timeouts()
+	if got := c.out.String(); got != "+OK\r\n" || len(l.waiting) != 0 {
+		t.Errorf("left: %q", got)
 	}
 }
 

@@ -18,8 +18,8 @@ const (
 	tokenSuperblock
 )
 
-// everySec is how long an unasked-for change may wait in memory (DESIGN.md 4.1).
-const everySec = time.Second
+// flushInterval is how long an unasked-for change may wait in memory (DESIGN.md 4.1).
+const flushInterval = time.Second
 
 // Step leads one commit step, without waiting: it reaps what the device completed, commits the durable prefix to the counter
 // when the epoch rule says so, seals and submits the next frame if somebody waits for it, and opens the next segment ahead.
@@ -145,9 +145,13 @@ func (v *Volume) submitStep() {
 			return
 		}
 		v.sealedLast = f.last
-		v.inflight = append(v.inflight, f)
 		v.stats.frames++
 		v.stats.bytesWritten += uint64(len(f.dma))
+		if w, ok := v.writesThrough(f); ok {
+			v.writeThroughNow(w, f)
+			return
+		}
+		v.inflight = append(v.inflight, f)
 		v.submit(device.Request{
 			Op: device.OpWrite, Through: !mutant.On(mutant.SkipFlush), LBA: f.lba(), Buf: f.dma, Token: tokenFrame | f.seq<<8,
 		})
@@ -198,7 +202,7 @@ func (v *Volume) nextFrame() *frame {
 func (v *Volume) openIsDueLocked() bool {
 	sealed := uint64(v.sealedLast)
 	return v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochEnd > v.sealedLast || v.roll.wantsFrame() ||
-		len(v.open.buf) >= v.opts.FrameBytes || v.clock.Monotonic()-v.open.since >= everySec
+		len(v.open.buf) >= v.opts.FrameBytes || v.clock.Monotonic()-v.open.since >= flushInterval
 }
 
 // The states of a counter commit. done may run before Commit returns, or later on another goroutine, which then must wake
@@ -364,7 +368,7 @@ func (v *Volume) Deadline() (time.Duration, bool) {
 		}
 	}
 	if v.open != nil && len(v.open.spans) > 0 {
-		at(v.open.since + everySec)
+		at(v.open.since + flushInterval)
 	}
 	if v.leader.TryLock() { // a leader that is at work sets its own
 		if v.failure.Load() == nil {

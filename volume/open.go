@@ -321,7 +321,7 @@ func (v *Volume) commitOpening(ctx context.Context, request epoch.CommitRequest,
 			}
 			result <- err
 		})
-		err := errors.New("no answer")
+		var err error
 		select {
 		case err = <-result:
 		case <-ctx.Done():

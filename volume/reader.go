@@ -43,7 +43,6 @@ type readSlot struct {
 	fetch Fetch
 	token uint64
 	buf   []byte
-	err   error
 }
 
 // NewReader makes a reader for up to depth records at once.

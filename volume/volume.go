@@ -76,6 +76,7 @@ type Volume struct {
 	space         *space
 	spareDMA      map[device.BlockCount][][]byte
 	inflight      []*frame
+	through       throughState
 	sealedSegment *segment
 	sealedSeq     uint64
 	sealedTag     epoch.Tag

@@ -27,7 +27,7 @@ var rooms = []room{
 		"it knows records, not what is in them; what it needs from above (keys, stores) it declares as a small interface",
 	},
 	{"keyspace", []string{"volume", "internal/mutant"}, "it knows keys and their types, and reaches the disk only through volume"},
-	{"kvs", []string{"keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
+	{"kvs", []string{"kvs", "keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
 	{"streams", []string{"keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
 	{"files", []string{"volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
 	{

@@ -81,6 +81,9 @@ func (w *world) release() {
 			if !v.Reached(r.need, cl.level) {
 				failf("4.3: client %d (%v) got %q for %v, which depends on %d, when only %d was reached", cl.id, cl.level, r.text, r.cmd, r.need, r.seen)
 			}
+			if _, durable, _ := v.Watermarks(); v.Err() != nil && r.need > durable {
+				failf("4.5: after a failure, client %d (%v) got %q for %v, which depends on %d, and %d is durable", cl.id, cl.level, r.text, r.cmd, r.need, durable)
+			}
 			w.acknowledge(cl, &r)
 			cl.replies = cl.replies[1:]
 		}
@@ -88,9 +91,9 @@ func (w *world) release() {
 			w.dropReplies(cl)
 		}
 	}
-	if err := v.Err(); err != nil && !w.mustRestart {
+	if err := v.Err(); err != nil && w.failedFor == 0 {
 		w.note("the volume failed: %v", err)
-		w.mustRestart = true
+		w.failedFor = 1
 		switch {
 		case errors.Is(err, volume.ErrFenced):
 			if !w.fenced {

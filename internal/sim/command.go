@@ -101,8 +101,9 @@ func (w *world) newCommand(cl *client) *command {
 	case vMSet, vMGet, vDel, vExists, vMSetNX:
 		n = 1 + rng.IntN(4)
 	}
-	big := c.verb == vMSet && w.p.bigBatches && chance(rng, 40)
+	big := w.p.bigBatches && (chance(rng, 5) || c.verb == vMSet && chance(rng, 40))
 	if big {
+		c.verb = vMSet
 		n = 4 + rng.IntN(12)
 	}
 	if c.all() {

@@ -42,6 +42,13 @@ const (
 	tokenManifest = 2
 )
 
+// Info implements device.Device.
+func (d *disk) Info() device.Info {
+	info := d.Device.Info()
+	info.Exclusive = !d.w.p.shared
+	return info
+}
+
 // NewQueue implements device.Device.
 func (d *disk) NewQueue(depth int) (device.Queue, error) {
 	q, err := d.Device.NewQueue(depth)

@@ -15,6 +15,13 @@
 //   - model is the dumb twin: maps, and a journal of all batches in commit order that can be cut back.
 //   - adversary changes the disk between runs (and under a running server), fork starts a second server on a copy.
 //
+// # How to run it
+//
+// TestSim simulates for -sim.time (5 s; the environment's CVMSTORE_SIM=2m in CI) or -sim.seeds seeds (a soak), on all processors;
+// a failure prints the line that replays it, which runs TestSeed. TestMutants hunts each deliberate bug of internal/mutant.
+// TestScenarios and TestCrashMatrix run scripted scenarios with the same world and the same checks: the traces of
+// model/honest.py and model/hostile.py, and what chance meets too seldom.
+//
 // # What is checked
 //
 // Each reply equals the model's, and each change that the keyspace makes is the one that the model expects. A reply that left

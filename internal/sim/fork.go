@@ -45,7 +45,7 @@ func (w *world) fork() {
 	dev.SetFault(w.diskFault)
 	for range 30 + w.rng.IntN(100) { // the first server, fenced
 		w.tick()
-		if w.mustRestart {
+		if w.failedFor > failedMax {
 			break
 		}
 	}
@@ -53,7 +53,7 @@ func (w *world) fork() {
 	w.note("the first server dies, the second serves")
 	w.endServer(func() { first.line.dead = true })
 	w.disk, w.srv = dev, s
-	w.fenced, w.mustRestart, w.tampered = false, false, true
+	w.fenced, w.failedFor, w.tampered = false, 0, true
 	w.checkRecovered(s)
 	w.becomeGenuine()
 }

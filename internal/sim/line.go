@@ -18,6 +18,7 @@ type line struct {
 	dead    bool
 	serving bool // opening commits are delivered or lost at once: Open waits for them
 	opened  epoch.OpenReply
+	raced   func() // for directed scenarios: happens between Read and Open
 }
 
 var _ epoch.Service = (*line)(nil)
@@ -35,6 +36,11 @@ func (l *line) Read(ctx context.Context, store epoch.StoreID) (epoch.ReadReply, 
 	r, err := l.w.counter.Read(ctx, store)
 	if l.w.p.async && chance(l.w.rng, 30) {
 		l.w.deliver() // a message of an earlier server arrives between Read and Open
+	}
+	if l.raced != nil {
+		f := l.raced
+		l.raced = nil
+		f()
 	}
 	return r, err
 }

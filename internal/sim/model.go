@@ -70,7 +70,7 @@ func (m *model) apply(at int64, changes []change, counters []volume.Counter) {
 	b := batch{last: counters[len(counters)-1], records: len(changes), at: at, mono: m.clock.mono}
 	for i, ch := range changes {
 		if ch.key != "" {
-			b.undo = m.put(b.undo, ch.db, ch.key, ch.to, counters[i])
+			b.undo = m.put(b.undo, ch.db, ch.key, ch.to, counters[i], b.last)
 			continue
 		}
 		keys := make([]string, 0, len(m.dbs[ch.db]))
@@ -79,13 +79,13 @@ func (m *model) apply(at int64, changes []change, counters []volume.Counter) {
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			b.undo = m.put(b.undo, ch.db, k, nil, counters[i])
+			b.undo = m.put(b.undo, ch.db, k, nil, counters[i], b.last)
 		}
 	}
 	m.batches = append(m.batches, b)
 }
 
-func (m *model) put(list []undo, db int, key string, to *item, c volume.Counter) []undo {
+func (m *model) put(list []undo, db int, key string, to *item, c, last volume.Counter) []undo {
 	old, had := m.dbs[db][key]
 	list = append(list, undo{db, key, old, had, m.changed[db][key]})
 	if to == nil {
@@ -94,7 +94,7 @@ func (m *model) put(list []undo, db int, key string, to *item, c volume.Counter)
 		to.counter = c
 		m.dbs[db][key] = *to
 	}
-	m.changed[db][key] = c
+	m.changed[db][key] = last // whoever sees part of a batch depends on all of it
 	return list
 }
 

@@ -38,6 +38,7 @@ type plan struct {
 	counterFaults   bool
 	diskFaults      bool
 	adversary       bool
+	shared          bool // the device says that somebody else may be writing
 	bigBatches      bool
 	clockJumps      bool
 	powerCutsLikely bool
@@ -71,6 +72,7 @@ func newPlan(rng *rand.Rand) plan {
 		adversary:      chance(rng, 50),
 		bigBatches:     chance(rng, 30),
 		clockJumps:     chance(rng, 30),
+		shared:         chance(rng, 30),
 	}
 	p.powerCutsLikely, p.garbage = chance(rng, 50), chance(rng, 30)
 	if chance(rng, 5) {

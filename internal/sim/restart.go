@@ -40,8 +40,8 @@ func (w *world) startServer() bool {
 		}
 		s.bury()
 		if errors.Is(err, volume.ErrFull) && tr.at == "" {
-			if w.p.blocksMax > 1000 && !w.full {
-				failf("a volume of %d blocks is full: %v", w.p.blocksMax, err)
+			if w.p.blocksMax > 1000 && !w.full || len(w.openings) < openingsMin && !w.p.adversary {
+				failf("a volume of %d blocks cannot be started after %d starts: %v", w.p.blocksMax, len(w.openings), err)
 			}
 			w.count("start: full")
 			w.result.Full = true
@@ -52,6 +52,9 @@ func (w *world) startServer() bool {
 		}
 	}
 }
+
+// openingsMin is how many starts a volume has room for, however full it is: what a server leaves when it opens no segment more.
+const openingsMin = 2
 
 // downtime is what happens while nobody serves.
 func (w *world) downtime(try int) {
@@ -76,6 +79,9 @@ func (w *world) downtime(try int) {
 func (w *world) settle(s *server, tr *trip, err error) bool {
 	gen := s.line.opened.Gen
 	final := gen != 0 && w.record().Current.Gen == gen
+	if final {
+		w.openings[gen] = true
+	}
 	if gen != 0 {
 		w.choices[gen] = choice{s.tap.last, w.tampered, s.line.opened.Current.Value}
 	}
@@ -94,7 +100,7 @@ func (w *world) settle(s *server, tr *trip, err error) bool {
 		w.srv = s
 		w.checkRecovered(s)
 		w.becomeGenuine()
-		w.mustRestart, w.readsTampered, w.writeFault, w.syncFault, w.fenced = false, false, false, false, false
+		w.failedFor, w.readsTampered, w.writeFault, w.syncFault, w.fenced = 0, false, false, false, false
 		w.note("generation %d serves from %d", gen, s.tap.last)
 		return true
 	}
@@ -120,6 +126,7 @@ func (w *world) opensSeen(r epoch.OpenReply) {
 	if !ok {
 		return
 	}
+	w.openings[r.Current.Gen] = true // its commit was late
 	delete(w.choices, r.Current.Gen)
 	w.accept(c)
 }

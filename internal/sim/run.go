@@ -53,7 +53,7 @@ func (w *world) checkSecrecy() {
 // serve runs the server until the clients have begun so many commands, or until it must be restarted, and ends it.
 func (w *world) serve(until int) {
 	quiet := 0
-	for first := true; first || w.commands < until && !w.mustRestart; first = false {
+	for first := true; first || w.commands < until && w.failedFor < failedMax; first = false {
 		before := w.commands
 		w.tick()
 		if quiet++; w.commands > before {
@@ -63,7 +63,7 @@ func (w *world) serve(until int) {
 			failf("the server makes no progress: %v", w.stuck())
 		}
 	}
-	if !w.mustRestart && chance(w.rng, 12) {
+	if w.failedFor == 0 && chance(w.rng, 12) {
 		w.heal()
 		w.stop()
 		w.healed = false
@@ -95,10 +95,14 @@ func (w *world) tick() {
 			w.disturb()
 		}
 	}
-	if s.v.Err() != nil {
+	if w.failedFor > 0 || s.v.Err() != nil {
+		w.failedFor++
 		w.release()
 	}
 }
+
+// failedMax is how many steps a server that failed goes on answering reads before it is restarted.
+const failedMax = 40
 
 func (w *world) step() {
 	w.srv.v.Step()
@@ -170,7 +174,7 @@ const stampLead = 10 * time.Second
 // crash ends the server in the middle of what it does, most of the time while writes are on their way.
 func (w *world) crash() {
 	for range 50 {
-		if w.srv.disk.unfinished() || w.mustRestart {
+		if w.srv.disk.unfinished() || w.failedFor > 0 {
 			break
 		}
 		w.tick()
@@ -191,6 +195,9 @@ func (w *world) crash() {
 func (w *world) endServer(how func()) {
 	s := w.srv
 	how()
+	if len(s.disk.manifests) > 0 {
+		clear(w.openings)
+	}
 	w.dead, w.deadState = s.disk, w.record().Current
 	s.bury()
 	w.disconnect()

@@ -175,6 +175,31 @@ var scenarios = []directed{
 			failf("rolled back to %d, recovered %d", last, s.srv.tap.last)
 		}
 	}},
+	{"of two servers that race to open copies, the one that looked first is refused", mutant.None, nil, func(s *scenario) {
+		s.start()
+		s.setAt("a", volume.LevelFresh)
+		s.kill()
+		loser, tr := s.disk, &trip{}
+		sv := s.newServer(loser, tr)
+		sv.line.raced = func() {
+			s.world.disk = memdev.Fork(loser.Snapshot(), memdev.Options{Manual: true, Seed: s.seed, History: true})
+			s.start()
+			s.setAt("b", volume.LevelFresh)
+		}
+		if err := sv.open(); !errors.Is(err, volume.ErrRollback) {
+			failf("the loser of the race: %v", err)
+		}
+		sv.bury()
+		s.fenced = true // the loser's Open did that
+		s.clients[0].level = volume.LevelFresh
+		s.set("c")
+		s.steps(20)
+		if err := s.srv.v.Err(); !errors.Is(err, volume.ErrFenced) {
+			failf("the winner was fenced, but says %v", err)
+		}
+		s.kill()
+		s.start()
+	}},
 	{"a store that loses a record is found out", mutant.DropMultiset, nil, func(s *scenario) {
 		s.start()
 		s.setAt("a", volume.LevelFresh)
@@ -253,39 +278,5 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Errorf("%s was not caught", mutantNames[d.mutant])
 		})
-	}
-}
-
-// TestCrashMatrix: a crash before or after each step of Open, as a kill or a power cut, at birth and later, twice in a row: the next
-// start succeeds, and nothing is lost. Each row expects progress: no honest crash is refused.
-func TestCrashMatrix(t *testing.T) {
-	for _, lagging := range []bool{false, true} {
-		for birth := range 2 {
-			for step := 1; step <= stepLastSync+birth; step++ {
-				for mode := range 4 {
-					for seed := uint64(1); seed <= scenarioSeeds/12; seed++ {
-						r := Directed(seed, func(p *plan) { p.lagging = lagging }, func(s *scenario) {
-							if birth == 0 {
-								s.start()
-								s.setAt("a", volume.LevelFresh)
-								s.clients[0].level = volume.LevelDurable
-								s.set("b")
-								s.steps(2)
-								s.kill()
-							}
-							s.crashInOpen(step, mode&1 == 0, mode&2 == 0)
-							s.mayCrashInOpen(step, mode&1 == 0, mode&2 != 0)
-							s.start()
-							s.setAt("c", volume.LevelFresh)
-							s.powerCut()
-							s.start()
-						})
-						if r.Err != nil {
-							t.Errorf("birth %d, step %d, mode %d, lagging %v, disk seed %d: %v", birth, step, mode, lagging, seed, r.Err)
-						}
-					}
-				}
-			}
-		}
 	}
 }

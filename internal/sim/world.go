@@ -39,13 +39,14 @@ type world struct {
 	choices    map[epoch.Generation]choice // of starts whose opening frame may have been committed
 
 	// This run.
-	mustRestart   bool
-	stopping      bool // clients begin nothing new
-	healed        bool // no more faults
-	writeFault    bool // a write was told to fail
-	syncFault     bool // a flush of the counter was
-	readsTampered bool // reads may fail
-	full          bool // somebody was told that the volume is full
+	failedFor     int                       // steps since the volume failed
+	stopping      bool                      // clients begin nothing new
+	healed        bool                      // no more faults
+	writeFault    bool                      // a write was told to fail
+	syncFault     bool                      // a flush of the counter was
+	readsTampered bool                      // reads may fail
+	full          bool                      // somebody was told that the volume is full
+	openings      map[epoch.Generation]bool // committed since a server last opened a segment ahead
 	storeTime     int64
 	fenced        bool // another server was opened
 
@@ -123,7 +124,7 @@ func (r *Result) finish(w *world, thrown any) {
 func newWorld(seed uint64, res *Result, tune func(*plan)) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 0x73696d)), seed: seed, result: res, tracing: res.trace != nil,
-		choices: map[epoch.Generation]choice{},
+		choices: map[epoch.Generation]choice{}, openings: map[epoch.Generation]bool{},
 	}
 	w.model = newModel(&w.clock)
 	w.p = newPlan(w.rng)

@@ -206,7 +206,9 @@ func scanOptions(args [][]byte) (o keyspace.ScanOptions, err error) {
 		case equalFold(args[i], "match"):
 			o.Match = val
 		case equalFold(args[i], "type"):
-			o.Type = string(val)
+			if o.Type = strings.ToLower(string(val)); o.Type == "" {
+				o.Type = "none" // which no key has
+			}
 		default:
 			return o, errSyntax
 		}

@@ -167,6 +167,7 @@ func (c *Command) Categories() []string {
 	default:
 		cats = append(cats, c.Group)
 	}
+	add(c.Flags&Keyspace != 0, "keyspace")
 	add(c.Flags&Write != 0, "write")
 	add(c.Flags&ReadOnly != 0, "read")
 	add(c.Flags&Admin != 0, "admin")

@@ -20,3 +20,15 @@ func appendKeys(out [][]byte, cmd *Command, args [][]byte) [][]byte {
 	}
 	return out
 }
+
+// Forget lets go of the query buffer that the last command's arguments lie in.
+func (c *Ctx) Forget() {
+	c.Args = nil
+	if cap(c.keys) > keysKeep {
+		c.keys = nil
+	}
+	clear(c.keys[:cap(c.keys)])
+}
+
+// keysKeep bounds the scratch that one large command leaves behind.
+const keysKeep = 256

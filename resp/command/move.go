@@ -9,7 +9,7 @@ func moveCommands() []Command {
 		{Name: "rename", Arity: 3, Flags: Write, Group: g, First: 1, Last: 2, Step: 1, Since: "1.0.0", Summary: "Gives a key another name, over any key of that name.", Handler: cmdRename},
 		{Name: "renamenx", Arity: 3, Flags: Write | Fast, Group: g, First: 1, Last: 2, Step: 1, Since: "1.0.0", Summary: "Gives a key another name that no key has.", Handler: cmdRename},
 		{Name: "move", Arity: 3, Flags: Write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Moves a key to another database.", Handler: cmdMove},
-		{Name: "swapdb", Arity: 3, Flags: Write | Fast | Dangerous, Group: "server", Locks: LockAll, Since: "4.0.0", Summary: "Exchanges two databases.", Handler: cmdSwapDB},
+		{Name: "swapdb", Arity: 3, Flags: Write | Fast | Dangerous | Keyspace, Group: "server", Locks: LockAll, Since: "4.0.0", Summary: "Exchanges two databases.", Handler: cmdSwapDB},
 	}
 }
 

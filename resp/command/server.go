@@ -17,9 +17,9 @@ func serverCommands() []Command {
 			},
 		},
 		{Name: "info", Arity: -1, Flags: Loading | Stale | Dangerous, Group: g, Locks: LockSelf, Since: "1.0.0", Summary: "Describes the server.", Handler: cmdInfo},
-		{Name: "dbsize", Arity: 1, Flags: ReadOnly | Fast, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Returns the number of keys in the database.", Handler: cmdDBSize},
-		{Name: "flushdb", Arity: -1, Flags: Write | Dangerous, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of the database.", Handler: cmdFlushDB},
-		{Name: "flushall", Arity: -1, Flags: Write | Dangerous, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of all databases.", Handler: cmdFlushAll},
+		{Name: "dbsize", Arity: 1, Flags: ReadOnly | Fast | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Returns the number of keys in the database.", Handler: cmdDBSize},
+		{Name: "flushdb", Arity: -1, Flags: Write | Dangerous | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of the database.", Handler: cmdFlushDB},
+		{Name: "flushall", Arity: -1, Flags: Write | Dangerous | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of all databases.", Handler: cmdFlushAll},
 		{Name: "time", Arity: 1, Flags: Fast | Loading | Stale | NoLevel, Group: g, Since: "2.6.0", Summary: "Returns the store's time: seconds, microseconds.", Handler: cmdTime},
 		{Name: "shutdown", Arity: -1, Flags: f | Admin | NoScript | NoMulti, Group: g, Since: "1.0.0", Summary: "Stops the server after all replies have left.", Handler: cmdShutdown},
 	}

@@ -42,6 +42,7 @@ const (
 	NoAuth
 	NoMulti
 	Dangerous // category only
+	Keyspace  // category only, for commands of other groups
 	NoLevel   // the reply depends on nothing stored
 )
 

@@ -55,8 +55,14 @@ func (g *generator) float() string {
 	return strconv.FormatFloat((g.rng.Float64()-0.5)*float64(int64(1)<<g.rng.IntN(60)), "efg"[g.rng.IntN(3)], g.rng.IntN(18), 64)
 }
 
-// far is a time that does not come during the test: a distance in seconds, in steps so wide that the order of two is clear.
-func (g *generator) far() string { return g.one("100000", "10000000", "1000000000", "-5", "0") }
+// far is a distance in seconds of a time that does not come during the test, hardly ever the same one twice: which of two equal
+// ones is later would depend on the milliseconds between the commands.
+func (g *generator) far() string {
+	if g.chance(3) {
+		return g.one("-5", "0")
+	}
+	return strconv.Itoa(100_000 + 1000*g.rng.IntN(1_000_000))
+}
 
 // farAt is one since 1970.
 func (g *generator) farAt() string {
@@ -65,11 +71,8 @@ func (g *generator) farAt() string {
 
 func (g *generator) next() []string {
 	cmd := g.plain()
-	for g.chance(25) {
+	for cmd[0] != "SCAN" && g.chance(25) { // of a SCAN, the cursor and where it stops are each server's own
 		i := 1 + g.rng.IntN(len(cmd))
-		if i == 1 && cmd[0] == "SCAN" {
-			continue // cursors are each server's own
-		}
 		switch {
 		case i == len(cmd):
 			cmd = append(cmd, g.one(odd...))
@@ -111,7 +114,7 @@ func (g *generator) stringCommand() []string {
 	case 3:
 		return []string{g.one("SETNX", "GETSET", "APPEND"), k, g.value()}
 	case 4:
-		return []string{g.one("SETEX", "PSETEX"), k, g.one("100000000", "0", "-1", "9223372036854775"), g.value()}
+		return []string{g.one("SETEX", "PSETEX"), k, g.one(g.far()+"000", "0", "-1", "9223372036854775"), g.value()}
 	case 5:
 		return []string{"MGET", k, g.key(), g.key()}
 	case 6:
@@ -255,7 +258,7 @@ func (g *generator) keyCommand() []string {
 		cmd = append(cmd, "MATCH", g.one("*", "k1*", "k[3-6]"))
 	}
 	if g.chance(3) {
-		cmd = append(cmd, "TYPE", g.one("string", "list"))
+		cmd = append(cmd, "TYPE", g.one("string", "STRING", "list", ""))
 	}
 	return cmd
 }
@@ -308,7 +311,7 @@ func (g *generator) restore(k string) []string {
 		b[g.rng.IntN(len(b))] ^= 1 << g.rng.IntN(8)
 		p = string(b)
 	}
-	cmd := []string{"RESTORE", k, g.one("0", "0", "100000000"), p}
+	cmd := []string{"RESTORE", k, g.one("0", "0", strconv.Itoa(100_000_000+g.rng.IntN(1_000_000)*1000)), p}
 	for g.chance(2) {
 		cmd = append(cmd, g.one("REPLACE", "REPLACE", "ABSTTL"))
 	}

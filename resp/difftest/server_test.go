@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -37,6 +38,9 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the server runs on Linux")
+	}
 	keys, err := seal.NewKeys([16]byte{1}, seal.SuiteAEGIS, [32]byte{2})
 	if err != nil {
 		t.Fatal(err)
