@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,10 +15,51 @@ import (
 
 // osFile is a slotFile on a file system. The lock is flock's: it belongs to the open file, so no other open or close in this
 // process can lose it, and the kernel frees it when the process dies.
-type osFile struct{ *os.File }
+//
+// Slots are written through a shared mapping, once the file has its size: that is the page cache too, and a kill leaves what was
+// copied. A pwrite would update the file's times each time, and wait for the file system's journal while that commits, which
+// the volume's own durable writes make it do (measured: 120 µs on average under load, against less than one).
+type osFile struct {
+	*os.File
+	mapped []byte // nil: not mapped
+}
+
+// mapSlots maps the file. One that cannot be mapped is written as usual.
+func mapSlots(f *os.File) osFile {
+	info, err := f.Stat()
+	if err != nil || info.Size() < fileBytes {
+		return osFile{File: f}
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, fileBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return osFile{File: f}
+	}
+	return osFile{f, m}
+}
+
+func (f osFile) WriteAt(p []byte, off int64) (n int, err error) {
+	if f.mapped == nil {
+		return f.File.WriteAt(p, off)
+	}
+	// Somebody may have cut the file short, or its device fails: the copy then faults, which is an error like another.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			n, err = 0, errors.New("the mapped file cannot be written")
+		}
+	}()
+	return copy(f.mapped[off:], p), nil
+}
 
 func (f osFile) Datasync() error {
 	return datasync(f.File)
+}
+
+func (f osFile) Close() error {
+	if f.mapped != nil {
+		return errors.Join(unix.Munmap(f.mapped), f.File.Close())
+	}
+	return f.File.Close()
 }
 
 // openLocked opens an existing counter file. ErrLocked; os.ErrNotExist.
@@ -30,7 +72,7 @@ func openLocked(path string) (slotFile, error) {
 	if err := errors.Join(lockFile(f), syncDir(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return osFile{f}, nil
+	return mapSlots(f), nil
 }
 
 // createLocked makes a counter file that fill has filled, whole or not at all: under another name, flushed, then linked to
@@ -54,7 +96,7 @@ func createLocked(path string, fill func(slotFile) error) (slotFile, error) {
 	if now, err := os.Lstat(draft); err != nil || !os.SameFile(mine, now) {
 		return fail(fmt.Errorf("%s: another process was faster: %w", draft, os.ErrExist))
 	}
-	if err := errors.Join(f.Truncate(0), fill(osFile{f})); err != nil {
+	if err := errors.Join(f.Truncate(0), fill(osFile{File: f})); err != nil {
 		return fail(fmt.Errorf("%s: %w", draft, err))
 	}
 	if err := os.Link(draft, path); err != nil {
@@ -66,7 +108,7 @@ func createLocked(path string, fill func(slotFile) error) (slotFile, error) {
 	if err := errors.Join(os.Remove(draft), syncDir(filepath.Dir(path))); err != nil {
 		return fail(err)
 	}
-	return osFile{f}, nil
+	return mapSlots(f), nil
 }
 
 func lockFile(f *os.File) error {

@@ -14,9 +14,9 @@ type throughWriter interface {
 }
 
 const (
-	throughBytesMax   = 64 << 10               // longer frames are worth overlapping with the next one
-	throughLatencyMax = 500 * time.Microsecond // a slower device must not hold up the loop
-	throughProbe      = time.Second            // how often a slow device is tried again
+	throughBytesMax   = 64 << 10         // longer frames are worth overlapping with the next one
+	throughLatencyMax = time.Millisecond // a slower device must not hold up the loop
+	throughProbe      = time.Second      // how often a slow device is tried again
 )
 
 // throughState decides by what the last writes took, as a moving average.
