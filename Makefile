@@ -4,6 +4,8 @@ export PATH := $(CURDIR)/bin:$(PATH)
 
 FUZZTIME ?= 10s
 ROUNDS ?= 50
+SEEDS ?= 100000
+SIMTIME ?= 2m
 
 .DEFAULT_GOAL := help
 
@@ -48,9 +50,16 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: build setup ## Compare SET and GET with redis-server, interleaved (ARGS="--rounds 3 --only GET")
 	./bin/cvmstore bench redis $(ARGS)
 
+.PHONY: sim
+sim: ## Run the simulator for SIMTIME (2m): seeds a second and faults injected
+	CVMSTORE_SIM=$(SIMTIME) go test -count=1 -timeout 30m -run 'TestSim$$' -v ./internal/sim
+
 .PHONY: soak
-soak: setup ## Long runs: kill -9 under load, ROUNDS (50) times
-	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run UnderLoad ./e2e
+soak: setup ## Hours: SEEDS (100000) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
+	go test -count=1 -timeout 3h -run 'TestSim$$' -v ./internal/sim -sim.seeds=$(SEEDS)
+	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'UnderLoad' ./e2e
+	go test -count=1 -timeout 20m -run RepliesAre ./resp/difftest -for 10m
+	bash scripts/fuzz.sh 10m
 
 .PHONY: clean
 clean: ## Remove what was built (never data)

@@ -9,7 +9,8 @@ import (
 
 // benchCommand measures this machine. Each comparison is a command of its own below it.
 type benchCommand struct {
-	Redis benchRedis `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+	Redis  benchRedis  `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+	Memory benchMemory `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 }
 
 type benchRedis struct {
@@ -23,5 +24,18 @@ type benchRedis struct {
 func (b *benchRedis) Run(s *streams) error {
 	return bench.CompareRedis(context.Background(), bench.RedisOptions{
 		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Out: s.out,
+	})
+}
+
+type benchMemory struct {
+	Keys       int `default:"1000000" help:"How many keys."`
+	KeyBytes   int `default:"100" help:"Length of each key."`
+	ValueBytes int `default:"100" help:"Length of each value."`
+}
+
+// Run prints two lines.
+func (b *benchMemory) Run(s *streams) error {
+	return bench.Memory(context.Background(), bench.MemoryOptions{
+		Keys: b.Keys, KeyBytes: b.KeyBytes, ValueBytes: b.ValueBytes, Out: s.out,
 	})
 }
