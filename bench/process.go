@@ -32,6 +32,7 @@ func startServer(ctx context.Context, name string, command func(port int) *exec.
 	}
 	s := &server{name: name, port: port, cmd: command(port)}
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	s.cmd.SysProcAttr = dieWithUs()
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

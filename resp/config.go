@@ -12,6 +12,8 @@ import (
 type Config struct {
 	Bind        []string // addresses to listen on; a leading "-" means: not an error if unavailable
 	Port        int64    // PortAny: any free port (Go callers only)
+	UnixSocket  string   // path; empty: none
+	UnixPerm    int64    // mode bits; 0: as the umask has it
 	TCPBacklog  int64
 	TCPKeep     int64 // seconds; 0: off
 	Timeout     int64 // seconds an idle client may stay; 0: for ever
@@ -20,6 +22,13 @@ type Config struct {
 	RequirePass string
 	Protected   bool
 
+	TLSPort        int64 // 0: none; PortAny: any free port
+	TLSCert        string
+	TLSKey         string
+	TLSCACert      string
+	TLSAuthClients string // yes, no, optional
+	TLSProtocols   string
+
 	Durability   string // default level of a connection: fresh, durable, everysec
 	ReplyTimeout int64  // milliseconds a reply waits for its level before it becomes an error
 	Loops        int64  // event loops; 0: chosen from the number of cores
@@ -27,7 +36,15 @@ type Config struct {
 	ProtoMaxBulk  int64 // bytes of one argument
 	QueryBufLimit int64 // bytes of one client's unprocessed input
 	OutBufSoft    int64 // bytes of pending output above which a client's commands wait
-	OutBufHard    int64 // bytes of pending output above which a client is closed; 0: never
+	OutBuf        [outClasses]outputLimit
+	MaxMemory     int64 // bytes; 0: no limit
+
+	SlowlogUsec   int64 // commands that take longer are noted; negative: none
+	SlowlogLen    int64
+	LatencyMillis int64  // events that take at least so long are noted; 0: none
+	DebugCommand  string // no, yes, local
+
+	inert map[string]string // values of parameters that have no effect here; never changed in place
 
 	Hz  int64
 	Dir string // shown by CONFIG GET dir; the command line gives it its meaning
@@ -43,6 +60,7 @@ type Param struct {
 	Default string // in the syntax of redis.conf
 	Mutable bool   // CONFIG SET may change it while the server runs
 	Secret  bool   // never logged
+	Hidden  bool   // CONFIG GET shows it only when it is named in full
 	Values  []string
 	Help    string
 
@@ -111,76 +129,6 @@ func param(name string) *Param {
 		}
 	}
 	return nil
-}
-
-func intParam(name string, def, lo, hi int64, mutable bool, field func(*Config) *int64, help string) Param {
-	return Param{
-		Name: name, Kind: KindInt, Default: strconv.FormatInt(def, 10), Mutable: mutable, Help: help,
-		get: func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
-		set: func(c *Config, s string) error {
-			n, err := strconv.ParseInt(s, 10, 64)
-			if err != nil {
-				return fmt.Errorf("argument couldn't be parsed into an integer")
-			}
-			if n < lo || n > hi {
-				return fmt.Errorf("argument must be between %d and %d inclusive", lo, hi)
-			}
-			*field(c) = n
-			return nil
-		},
-	}
-}
-
-func memoryParam(name, def string, lo int64, mutable bool, field func(*Config) *int64, help string) Param {
-	return Param{
-		Name: name, Kind: KindMemory, Default: def, Mutable: mutable, Help: help,
-		get: func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
-		set: func(c *Config, s string) error {
-			n, err := ParseMemory(s)
-			if err != nil {
-				return err
-			}
-			if n < lo {
-				return fmt.Errorf("argument must be at least %d", lo)
-			}
-			*field(c) = n
-			return nil
-		},
-	}
-}
-
-func boolParam(name string, def, mutable bool, field func(*Config) *bool, help string) Param {
-	return Param{
-		Name: name, Kind: KindBool, Default: yesNo(def), Mutable: mutable, Help: help,
-		get: func(c *Config) string { return yesNo(*field(c)) },
-		set: func(c *Config, s string) error {
-			switch strings.ToLower(s) {
-			case "yes":
-				*field(c) = true
-			case "no":
-				*field(c) = false
-			default:
-				return fmt.Errorf("argument must be 'yes' or 'no'")
-			}
-			return nil
-		},
-	}
-}
-
-func stringParam(name, def string, mutable bool, field func(*Config) *string, help string) Param {
-	return Param{
-		Name: name, Kind: KindString, Default: def, Mutable: mutable, Help: help,
-		get: func(c *Config) string { return *field(c) },
-		set: func(c *Config, s string) error { *field(c) = s; return nil },
-	}
-}
-
-func listParam(name, def string, field func(*Config) *[]string, help string) Param {
-	return Param{
-		Name: name, Kind: KindList, Default: def, Help: help,
-		get: func(c *Config) string { return strings.Join(*field(c), " ") },
-		set: func(c *Config, s string) error { *field(c) = strings.Fields(s); return nil },
-	}
 }
 
 // ParseMemory parses a number of bytes with the units of redis.conf: k, kb, m, mb, g, gb, b (kb = 1024, k = 1000).

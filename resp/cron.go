@@ -29,7 +29,8 @@ func (l *loop) cron() {
 		}
 	}
 	l.srv.ops.sample(l.now, l.srv)
-	if l.vol != nil && l.vol.Err() == nil && !l.stopping {
+	l.srv.checkMemory(l.config)
+	if l.vol != nil && l.vol.Err() == nil && !l.stopping && !l.srv.expireOff.Load() && l.srv.pause.until.Load() <= l.now {
 		l.expireCycle()
 	}
 }
@@ -37,6 +38,11 @@ func (l *loop) cron() {
 // expireCycle deletes keys whose time has come. With more to do it goes on in the next round, between two reads of the sockets.
 func (l *loop) expireCycle() {
 	n, more := l.srv.space.ExpireCycle(expireBudget)
+	if limit := l.config.LatencyMillis; limit > 0 {
+		if ms := (nanos() - l.now) / int64(time.Millisecond); ms >= limit {
+			l.srv.observed.Latency("expire-cycle", ms)
+		}
+	}
 	bump(&l.stats.expired, uint64(n))
 	l.expireMore = more && n > 0
 	if l.expireMore {
@@ -60,17 +66,24 @@ func (l *loop) timeouts() {
 			l.flush(s)
 		}
 	}
-	if l.config.Timeout == 0 {
-		return
+	if l.config.Timeout > 0 || l.config.OutBuf[outNormal].soft > 0 {
+		l.idle()
 	}
+}
+
+// idle closes clients that have said nothing for too long, or have taken no replies. A map's order is random: every session's
+// turn comes.
+func (l *loop) idle() {
 	limit := l.now - l.config.Timeout*int64(time.Second)
 	looked := 0
-	for _, s := range l.sessions { // a map's order is random: every session's turn comes
+	for _, s := range l.sessions {
 		if looked++; looked > cronSessions {
 			break
 		}
-		if s.LastUsed < limit && s.phase != phasePark && len(s.marks) == 0 {
+		if l.config.Timeout > 0 && s.LastUsed < limit && s.phase != phasePark && len(s.marks) == 0 && !s.Monitor {
 			l.close(s)
+		} else if n := int64(s.pending()); l.config.OutBuf[outNormal].exceeded(n, l.now, &s.softSince) {
+			l.overflow(s, n)
 		}
 	}
 }

@@ -96,7 +96,8 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	start := len(s.out)
 	c.Args, c.S, c.Reply = args, &s.Session, command.Reply{Buf: s.out, Proto: s.Proto}
 	c.Now, c.Resume, c.Park = l.now, s.resume, s.park
-	s.resume = command.ResumeNone
+	c.Depends, s.resume = 0, command.ResumeNone
+	s.QueryBytes = int(s.p.size())
 	cmd, err := l.lookup(s, args)
 	var seen volume.Counter
 	if err == nil {
@@ -111,12 +112,17 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	s.park, s.misses = command.Park{}, 0
 	s.Commands++
 	if err != nil {
+		text := command.Text(err)
 		c.Reply.Buf = c.Reply.Buf[:start]
-		c.Reply.Error(command.Text(err))
+		c.Reply.Error(text)
 		bump(&l.stats.errors, 1)
+		l.srv.errors.add(text)
 	}
 	s.out = c.Reply.Buf
-	l.count(cmd, err)
+	took := l.count(cmd, err)
+	if cmd != nil {
+		l.observe(s, cmd, args, took, seen)
+	}
 	l.reply(s, start, seen)
 	return true
 }
@@ -127,6 +133,9 @@ func (l *loop) lookup(s *session, args [][]byte) (*command.Command, error) {
 		if command.SecurityAttack(args) {
 			l.srv.log.Warn().Uint64("client", s.ID).Msg("a client speaks HTTP: closed, since a browser may have been tricked into it")
 			s.phase = phaseEnd
+		}
+		if cmd != nil {
+			bump(&l.stats.perCommand[cmd.Index].rejected, 1)
 		}
 		return nil, err
 	}
@@ -144,6 +153,9 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 		err, s.fetchErr = s.fetchErr, nil
 		return 0, fmt.Errorf("%s: %w", c.Cmd.Name, err)
 	}
+	if err := l.admits(c); err != nil {
+		return 0, err
+	}
 	c.Tx = &l.tx
 	if s.tx != nil {
 		c.Tx = s.tx
@@ -156,7 +168,11 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 		l.srv.space.BeginAll(c.Tx, s.DB)
 	case command.LockSelf:
 	default:
-		return 0, c.Cmd.Handler(c)
+		err = c.Cmd.Handler(c)
+		return c.Depends, err
+	}
+	if s.NoTouch && c.Cmd.Locks != command.LockSelf && c.Cmd.Name != "touch" {
+		c.Tx.NoTouch()
 	}
 	err = c.Cmd.Handler(c)
 	if c.Cmd.Locks != command.LockSelf {
@@ -241,40 +257,27 @@ func (l *loop) reply(s *session, start int, seen volume.Counter) {
 	s.add(seen, level, l.round, l.now+int64(l.config.ReplyTimeoutDuration()))
 }
 
-// bound stops a session whose client does not take its replies.
-func (l *loop) bound(s *session) {
-	n := int64(s.pending())
-	if n <= l.config.OutBufSoft && len(s.marks) < marksMax {
-		return
-	}
-	if hard := l.config.OutBufHard; hard > 0 && n > hard {
-		bump(&l.stats.outputClosed, 1)
-		l.srv.log.Warn().Uint64("client", s.ID).Int64("bytes", n).Msg("closed: pending output above client-output-buffer-limit")
-		l.close(s)
-		return
-	}
-	if s.phase == phaseRun {
-		s.phase = phaseSlow
-	}
-}
-
-// marksMax bounds the replies of one client that wait for their levels.
-const marksMax = 16 << 10
-
-// count takes a command into the statistics.
-func (l *loop) count(cmd *command.Command, err error) {
+// count takes a command into the statistics and returns how long it took.
+func (l *loop) count(cmd *command.Command, err error) time.Duration {
 	bump(&l.stats.commands, 1)
 	if cmd == nil {
-		return
+		return 0
 	}
 	st := &l.stats.perCommand[cmd.Index]
+	if err == errOOM {
+		bump(&st.rejected, 1)
+		return 0
+	}
 	bump(&st.calls, 1)
 	if err != nil {
 		bump(&st.failed, 1)
 	}
 	now := nanos()
-	bump(&st.nanos, uint64(now-l.now))
+	took := time.Duration(now - l.now)
+	bump(&st.nanos, uint64(took))
+	bump(&st.buckets[command.Bucket(took)], 1)
 	l.now = now
+	return took
 }
 
 // bump adds to a counter that only this loop writes and others read.

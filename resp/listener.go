@@ -3,12 +3,22 @@ package resp
 import (
 	"errors"
 	"net"
-	"net/netip"
+	"strings"
+)
+
+// kind is how a listener's clients come in.
+type kind uint8
+
+const (
+	kindTCP kind = iota
+	kindTLS
+	kindUnix
 )
 
 // listener is a listening socket. Loop 0 accepts for all and deals the connections out in turn.
 type listener struct {
 	fd     int
+	kind   kind
 	addr   net.Addr
 	mutedN bool // not polled after an error such as too many open files; cron polls it again
 	closed bool
@@ -18,7 +28,88 @@ func (ln *listener) close() {
 	if !ln.closed {
 		ln.closed = true
 		closeFD(ln.fd)
+		if ln.kind == kindUnix {
+			removeSocket(ln.addr.String())
+		}
 	}
+}
+
+// listen opens the listeners that the configuration asks for.
+func (s *Server) listen() (err error) {
+	config := s.config.Load()
+	t, err := config.tlsConfig()
+	if err != nil {
+		return err
+	}
+	s.tls.Store(t)
+	if config.Port != 0 {
+		if err := s.listenOn(config, kindTCP, int(config.Port)); err != nil {
+			return err
+		}
+	}
+	if config.TLSPort != 0 {
+		if err := s.listenOn(config, kindTLS, int(config.TLSPort)); err != nil {
+			return err
+		}
+	}
+	if config.UnixSocket == "" {
+		return nil
+	}
+	fd, err := listenUnix(config.UnixSocket, uint32(config.UnixPerm), int(config.TCPBacklog))
+	if err != nil {
+		return err
+	}
+	return s.add(&listener{fd: fd, kind: kindUnix, addr: &net.UnixAddr{Name: config.UnixSocket, Net: "unix"}})
+}
+
+// listenOn listens on every address of bind.
+func (s *Server) listenOn(config *Config, k kind, port int) error {
+	port = max(port, 0)
+	opened := 0
+	for _, host := range config.Bind {
+		name, optional := strings.CutPrefix(host, "-")
+		fd, addr, err := listenTCP(name, port, int(config.TCPBacklog))
+		if err != nil {
+			if optional {
+				s.log.Warn().Err(err).Msg("address left out")
+				continue
+			}
+			return err
+		}
+		if err := s.add(&listener{fd: fd, kind: k, addr: addr}); err != nil {
+			return err
+		}
+		opened++
+		if port == 0 { // the others take the port that the first one was given
+			port = addr.(*net.TCPAddr).Port
+		}
+	}
+	if opened == 0 {
+		return errors.New("no address to listen on")
+	}
+	return nil
+}
+
+func (s *Server) add(ln *listener) error {
+	s.listeners = append(s.listeners, ln)
+	return s.loops[0].poll.add(ln.fd, pollIn)
+}
+
+// addr returns the first address of a kind; nil if there is none.
+func (s *Server) addr(k kind) net.Addr {
+	for _, ln := range s.listeners {
+		if ln.kind == k {
+			return ln.addr
+		}
+	}
+	return nil
+}
+
+// accepted is a new connection and what is known of its client.
+type accepted struct {
+	conn          conn
+	remote, local string
+	near          bool // on this machine
 }
 
 // listener returns the listener with this descriptor, on the loop that accepts.
@@ -39,7 +130,7 @@ const acceptsRound = 256
 
 func (l *loop) accept(ln *listener) {
 	for range acceptsRound {
-		c, remote, local, err := acceptTCP(ln.fd, int(l.config.TCPKeep))
+		a, err := acceptConn(ln, int(l.config.TCPKeep))
 		if errors.Is(err, errAgain) {
 			return
 		}
@@ -49,43 +140,48 @@ func (l *loop) accept(ln *listener) {
 			ln.mutedN = true
 			return
 		}
-		l.admit(c, remote, local)
+		l.admit(ln, a)
 	}
 }
 
 const deniedText = "-DENIED protected mode: this server has no password and serves clients on its own machine only. " +
 	"Set requirepass, or, if the network is trusted, protected-mode no.\r\n"
 
-// admit checks the limits and hands the connection to the next loop.
-func (l *loop) admit(c conn, remote, local netip.AddrPort) {
+// admit checks the limits and hands the connection to the next loop, under TLS after the handshake.
+func (l *loop) admit(ln *listener, a accepted) {
 	srv := l.srv
 	refuse := ""
 	switch {
 	case srv.connected.Load() >= l.config.MaxClients:
 		refuse = "-ERR max number of clients reached\r\n"
-	case l.config.Protected && l.config.RequirePass == "" && !remote.Addr().IsLoopback():
+	case l.config.Protected && l.config.RequirePass == "" && !a.near:
 		refuse = deniedText
 	}
 	if refuse != "" {
 		bump(&l.stats.rejected, 1)
-		_, _ = c.write([]byte(refuse))
-		c.close()
+		if ln.kind != kindTLS { // a TLS client could not read it
+			_, _ = a.conn.write([]byte(refuse))
+		}
+		a.conn.close()
 		return
 	}
 	bump(&l.stats.accepted, 1)
 	srv.connected.Add(1)
-	s := &session{conn: c, waitAt: -1, parkedAt: -1}
+	s := &session{conn: a.conn, waitAt: -1, parkedAt: -1}
 	s.p.reset()
-	s.ID, s.FD = srv.clientID.Add(1), c.fd()
-	s.Addr, s.LocalAt = remote.String(), local.String()
+	s.ID, s.FD = srv.clientID.Add(1), a.conn.fd()
+	s.Addr, s.LocalAt, s.Near, s.Unix = a.remote, a.local, a.near, ln.kind == kindUnix
 	s.Session.Reset(l.config.RequirePass == "")
 	s.Created, s.LastUsed = l.now, l.now
 	to := srv.loops[srv.next.Add(1)%uint64(len(srv.loops))]
-	if to == l {
+	switch {
+	case ln.kind == kindTLS:
+		l.handshake(s, to)
+	case to == l:
 		l.adopt(s)
-		return
+	default:
+		to.post(func(l *loop) { l.adopt(s) })
 	}
-	to.post(func(l *loop) { l.adopt(s) })
 }
 
 // adopt makes a session this loop's own.
@@ -93,14 +189,16 @@ func (l *loop) adopt(s *session) {
 	s.loop = l
 	if l.stopping {
 		s.closed = true
-		s.conn.close()
-		l.srv.connected.Add(-1)
+		l.unaccepted(s.conn)
 		return
 	}
 	l.sessions[s.FD] = s
 	if err := l.poll.add(s.FD, pollIn); err != nil {
 		l.srv.log.Error().Err(err).Msg("connection not polled")
 		l.close(s)
+	}
+	if s.conn.held() {
+		l.again(s)
 	}
 }
 
@@ -116,6 +214,9 @@ func (l *loop) close(s *session) {
 	l.parkedRemove(s)
 	if s.tx != nil && s.fetches == 0 {
 		l.txFree(s)
+	}
+	if s.Monitor {
+		l.srv.monitors.Add(-1)
 	}
 	l.poll.remove(s.FD)
 	delete(l.sessions, s.FD)

@@ -28,6 +28,7 @@ type loop struct {
 	parked   []*session // in phasePark
 	busy     []*session // in phaseBusy
 	doomed   []*session // closed in this round
+	shown    []shown    // for monitoring clients, in this round
 	fetches  fetchTable
 	reader   *volume.Reader
 
@@ -80,6 +81,7 @@ func (l *loop) run() {
 		}
 		l.runReady()
 		l.pollReader()
+		l.deliver()
 		l.step()
 		if l.now >= l.nextCron {
 			l.cron()
@@ -168,6 +170,9 @@ func (l *loop) read(s *session) {
 	n, err := s.conn.read(into)
 	switch {
 	case err == errAgain:
+		if s.conn.unsent() > 0 { // TLS may have answered by itself
+			l.flush(s)
+		}
 		return
 	case err != nil:
 		l.close(s)
@@ -193,6 +198,9 @@ func (l *loop) read(s *session) {
 		l.srv.log.Warn().Uint64("client", s.ID).Int("bytes", len(s.in)).Msg("closed: input above client-query-buffer-limit")
 		l.close(s)
 	}
+	if s.conn.held() {
+		l.again(s)
+	}
 }
 
 // again has a session looked at in the next round.
@@ -215,6 +223,9 @@ func (l *loop) runReady() {
 		}
 		if s.phase == phaseRun {
 			l.take(s, l.consume(s, s.in), false)
+		}
+		if s.phase == phaseRun && !s.closed && s.conn.held() {
+			l.read(s)
 		}
 		if s.phase == phaseRun && s.muted && !s.closed {
 			l.mute(s, false)

@@ -5,7 +5,6 @@ package resp
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"time"
 )
 
@@ -13,7 +12,10 @@ import (
 
 var errUnsupported = errors.New("the server runs on Linux only")
 
-type poller struct{ wake int }
+type poller struct {
+	wake   int
+	events []event
+}
 
 type event struct{}
 
@@ -30,12 +32,14 @@ func (p *poller) add(int, uint32) error                 { return errUnsupported 
 func (p *poller) modify(int, uint32) error              { return errUnsupported }
 func (p *poller) remove(int)                            {}
 func (p *poller) wait(time.Duration) []event            { return nil }
+func (p *poller) look() int                             { return 0 }
 func (p *poller) signal()                               {}
 func (p *poller) drain()                                {}
 func (p *poller) close()                                {}
 func closeFD(int)                                       {}
 func listenTCP(string, int, int) (int, net.Addr, error) { return -1, nil, errUnsupported }
 
-func acceptTCP(int, int) (c conn, remote, local netip.AddrPort, err error) {
-	return nil, remote, local, errUnsupported
-}
+func listenUnix(string, uint32, int) (int, error) { return -1, errUnsupported }
+func removeSocket(string)                         {}
+func acceptConn(*listener, int) (accepted, error) { return accepted{}, errUnsupported }
+func blockingConn(int) (net.Conn, error)          { return nil, errUnsupported }

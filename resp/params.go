@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -12,41 +11,94 @@ import (
 var levels = []string{"fresh", "durable", "everysec"}
 
 // params is the one table of parameters. Names and syntax are those of redis.conf where Redis has the parameter.
-var params = []Param{
-	listParam("bind", "127.0.0.1", func(c *Config) *[]string { return &c.Bind },
-		"Addresses to listen on. A leading '-' makes an unavailable address no error."),
-	intParam("port", 6379, PortAny, 65535, false, func(c *Config) *int64 { return &c.Port }, "TCP port."),
-	intParam("tcp-backlog", 511, 1, 65535, false, func(c *Config) *int64 { return &c.TCPBacklog }, "Length of the listen queue."),
-	intParam("tcp-keepalive", 300, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.TCPKeep },
-		"Seconds between TCP keepalives; 0 turns them off."),
-	intParam("timeout", 0, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.Timeout },
-		"Seconds after which an idle client is closed; 0: never."),
-	intParam("maxclients", 10000, 1, 1<<20, true, func(c *Config) *int64 { return &c.MaxClients }, "Clients served at one time."),
-	intParam("databases", 16, 1, 1<<14, false, func(c *Config) *int64 { return &c.Databases }, "Number of databases."),
-	secret(stringParam("requirepass", "", true, func(c *Config) *string { return &c.RequirePass },
-		"Password that AUTH asks for; empty: none.")),
-	boolParam("protected-mode", true, true, func(c *Config) *bool { return &c.Protected },
-		"Without a password, refuse clients that are not on the loopback interface."),
-	durabilityParam(),
-	appendFsyncParam(),
-	intParam("reply-timeout", 5000, 1, math.MaxInt32, true, func(c *Config) *int64 { return &c.ReplyTimeout },
-		"Milliseconds a reply waits for its level; then it becomes an error that says: outcome unknown."),
-	intParam("loops", 0, 0, 256, false, func(c *Config) *int64 { return &c.Loops },
-		"Event loops; 0: 1 up to 4 cores, then one for each 4 cores."),
-	memoryParam("proto-max-bulk-len", "512mb", 1<<20, true, func(c *Config) *int64 { return &c.ProtoMaxBulk },
-		"Largest argument of a command."),
-	memoryParam("client-query-buffer-limit", "1gb", 1<<20, true, func(c *Config) *int64 { return &c.QueryBufLimit },
-		"Unprocessed input of one client above which it is closed."),
-	outputLimitParam(),
-	memoryParam("client-output-pause", "1mb", 1<<12, true, func(c *Config) *int64 { return &c.OutBufSoft },
-		"Pending output of one client above which its next commands wait."),
-	intParam("hz", 10, 1, 500, true, func(c *Config) *int64 { return &c.Hz },
-		"Rounds of background work (expiry, timeouts) a second."),
-	stringParam("dir", ".", false, func(c *Config) *string { return &c.Dir }, "Directory of the volume."),
-	fixedParam("save", "", "Every acknowledged write is on the volume already: no snapshots."),
-	fixedParam("appendonly", "yes", "The volume is a journal: always on."),
-	fixedParam("maxmemory", "0", "No limit of its own yet."),
-	fixedParam("maxmemory-policy", "noeviction", "Nothing is evicted from the volume."),
+var params = slices.Concat(networkParams(), tlsParams(), servingParams(), observingParams(), redisParams())
+
+// networkParams are the parameters of listeners and clients.
+func networkParams() []Param {
+	return []Param{
+		listParam("bind", "127.0.0.1", func(c *Config) *[]string { return &c.Bind },
+			"Addresses to listen on. A leading '-' makes an unavailable address no error."),
+		intParam("port", 6379, PortAny, 65535, false, func(c *Config) *int64 { return &c.Port }, "TCP port."),
+		stringParam("unixsocket", "", false, func(c *Config) *string { return &c.UnixSocket }, "Path of a Unix socket to listen on; empty: none."),
+		octalParam("unixsocketperm", func(c *Config) *int64 { return &c.UnixPerm }, "Permissions of the Unix socket, octal; 0: as the umask has it."),
+		intParam("tcp-backlog", 511, 1, 65535, false, func(c *Config) *int64 { return &c.TCPBacklog }, "Length of the listen queue."),
+		intParam("tcp-keepalive", 300, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.TCPKeep },
+			"Seconds between TCP keepalives; 0 turns them off."),
+		intParam("timeout", 0, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.Timeout },
+			"Seconds after which an idle client is closed; 0: never."),
+		intParam("maxclients", 10000, 1, 1<<20, true, func(c *Config) *int64 { return &c.MaxClients }, "Clients served at one time."),
+		intParam("databases", 16, 1, 1<<14, false, func(c *Config) *int64 { return &c.Databases }, "Number of databases."),
+		secret(stringParam("requirepass", "", true, func(c *Config) *string { return &c.RequirePass },
+			"Password that AUTH asks for; empty: none.")),
+		boolParam("protected-mode", true, true, func(c *Config) *bool { return &c.Protected },
+			"Without a password, refuse clients that are not on the loopback interface."),
+	}
+}
+
+// servingParams are the parameters of what replies wait for, and of limits.
+func servingParams() []Param {
+	return []Param{
+		durabilityParam(),
+		appendFsyncParam(),
+		intParam("reply-timeout", 5000, 1, math.MaxInt32, true, func(c *Config) *int64 { return &c.ReplyTimeout },
+			"Milliseconds a reply waits for its level; then it becomes an error that says: outcome unknown."),
+		intParam("loops", 0, 0, 256, false, func(c *Config) *int64 { return &c.Loops },
+			"Event loops; 0: 1 up to 4 cores, then one for each 4 cores."),
+		memoryParam("proto-max-bulk-len", "512mb", 1<<20, true, func(c *Config) *int64 { return &c.ProtoMaxBulk },
+			"Largest argument of a command."),
+		memoryParam("client-query-buffer-limit", "1gb", 1<<20, true, func(c *Config) *int64 { return &c.QueryBufLimit },
+			"Unprocessed input of one client above which it is closed."),
+		outputLimitParam(),
+		memoryParam("maxmemory", "0", 0, true, func(c *Config) *int64 { return &c.MaxMemory },
+			"Memory in use above which commands that need more are refused; 0: no limit. Nothing is evicted."),
+		memoryParam("client-output-pause", "1mb", 1<<12, true, func(c *Config) *int64 { return &c.OutBufSoft },
+			"Pending output of one client above which its next commands wait."),
+		intParam("hz", 10, 1, 500, true, func(c *Config) *int64 { return &c.Hz },
+			"Rounds of background work (expiry, timeouts) a second."),
+		stringParam("dir", ".", false, func(c *Config) *string { return &c.Dir }, "Directory of the volume."),
+	}
+}
+
+// observingParams are the parameters of what is noted about commands.
+func observingParams() []Param {
+	return []Param{
+		intParam("slowlog-log-slower-than", 10000, -1, math.MaxInt64, true, func(c *Config) *int64 { return &c.SlowlogUsec },
+			"Microseconds above which a command is noted in SLOWLOG; 0: all, -1: none."),
+		intParam("slowlog-max-len", 128, 0, 1<<20, true, func(c *Config) *int64 { return &c.SlowlogLen }, "Commands that SLOWLOG keeps."),
+		intParam("latency-monitor-threshold", 0, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.LatencyMillis },
+			"Milliseconds from which LATENCY notes an event; 0: none."),
+		immutable(enumParam("enable-debug-command", "no", []string{"no", "yes", "local"}, func(c *Config) *string { return &c.DebugCommand },
+			"Whether DEBUG is allowed: no, yes, or to clients on this machine only.")),
+	}
+}
+
+// keepable reports whether CONFIG SET accepts the value that an immutable parameter has: Redis can change these.
+func (p *Param) keepable() bool {
+	switch p.Name {
+	case "bind", "port", "tls-port", "loops":
+		return true
+	}
+	return false
+}
+
+func immutable(p Param) Param { p.Mutable = false; return p }
+
+// redisParams are Redis' parameters that have one value here.
+func redisParams() []Param {
+	return []Param{
+		inertParam("save", "", checkSave, "Accepted and shown, without effect: every acknowledged write is on the volume already."),
+		inertParam("repl-backlog-size", "1048576", checkMemoryText, "Accepted and shown, without effect: there are no replicas."),
+		inertParam("maxmemory-clients", "0", checkPercent, "Accepted and shown, without effect: each client's memory is bounded by its own limits."),
+		inertParam("maxmemory-samples", "5", checkCount, "Accepted and shown, without effect: nothing is evicted."),
+		inertParam("aof-use-rdb-preamble", "yes", checkYesNo, "Accepted and shown, without effect: the volume has its own format."),
+		secret(inertParam("masterauth", "", checkNothing, "Accepted, without effect: there is no master.")),
+		immutable(fixedParam("daemonize", "no", "The server stays in the foreground.")),
+		immutable(fixedParam("replicaof", "", "There are no replicas.")),
+		immutable(fixedParam("slaveof", "", "Redis' old name of replicaof.")),
+		hidden(inertParam("key-load-delay", "0", checkNothing, "Accepted, without effect: one of Redis' own tests reads it.")),
+		fixedParam("appendonly", "yes", "The volume is a journal: always on."),
+		fixedParam("maxmemory-policy", "noeviction", "Nothing is evicted from the volume."),
+	}
 }
 
 func secret(p Param) Param { p.Secret = true; return p }
@@ -86,35 +138,6 @@ func appendFsyncParam() Param {
 				c.Durability = "everysec"
 			default:
 				return fmt.Errorf("argument must be one of the following: always, everysec")
-			}
-			return nil
-		},
-	}
-}
-
-// outputLimitParam takes Redis' syntax, "class hard soft seconds" repeated; the hard limit of class normal counts.
-func outputLimitParam() Param {
-	return Param{
-		Name: "client-output-buffer-limit", Kind: KindString, Default: "normal 1073741824 0 0", Mutable: true,
-		Help: "As in redis.conf; the hard limit of class normal closes a client whose pending output is above it.",
-		get:  func(c *Config) string { return "normal " + strconv.FormatInt(c.OutBufHard, 10) + " 0 0" },
-		set: func(c *Config, s string) error {
-			f := strings.Fields(s)
-			if len(f) == 0 || len(f)%4 != 0 {
-				return fmt.Errorf("wrong number of arguments in buffer limit configuration")
-			}
-			for i := 0; i < len(f); i += 4 {
-				hard, err := ParseMemory(f[i+1])
-				if err != nil {
-					return fmt.Errorf("error in hard, soft or soft_seconds setting in buffer limit configuration")
-				}
-				switch strings.ToLower(f[i]) {
-				case "normal":
-					c.OutBufHard = hard
-				case "slave", "replica", "pubsub":
-				default:
-					return fmt.Errorf("invalid client class specified in buffer limit configuration")
-				}
 			}
 			return nil
 		},

@@ -14,6 +14,12 @@ func (l *loop) flush(s *session) {
 	if s.closed {
 		return
 	}
+	if s.conn.unsent() > 0 {
+		if err := s.conn.push(); err != nil && err != errAgain {
+			l.close(s)
+			return
+		}
+	}
 	for len(s.queue.ready()) > 0 {
 		n, err := s.conn.write(s.queue.ready())
 		if err == errAgain {
@@ -27,7 +33,7 @@ func (l *loop) flush(s *session) {
 		bump(&l.stats.netOut, uint64(n))
 		s.wrote(n)
 	}
-	if blocked := len(s.queue.ready()) > 0; blocked != s.wantOut {
+	if blocked := len(s.queue.ready()) > 0 || s.conn.unsent() > 0; blocked != s.wantOut {
 		s.wantOut = blocked
 		l.rearm(s)
 	}
@@ -38,7 +44,7 @@ func (l *loop) flush(s *session) {
 		s.trim()
 	}
 	switch {
-	case s.phase == phaseEnd && s.pending() == 0:
+	case s.phase == phaseEnd && s.pending() == 0 && s.conn.unsent() == 0:
 		l.close(s)
 	case s.phase == phaseSlow && int64(s.pending()) <= l.config.OutBufSoft/2 && len(s.marks) < marksMax/2:
 		s.phase = phaseRun

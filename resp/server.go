@@ -3,12 +3,12 @@ package resp
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +40,9 @@ type Options struct {
 	Log     zerolog.Logger
 	Version string          // of cvmstore, for INFO
 	Info    []command.Field // further lines of INFO's section cvm: device name, AEGIS implementation ...
+	// ConfigFile is the file that Config came from; empty: none. Rewrite writes the configuration in force into it.
+	ConfigFile string
+	Rewrite    func(Config) error
 	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
 	OnShutdown func()
 }
@@ -55,14 +58,23 @@ type Server struct {
 	started time.Time
 	runID   string
 
-	listeners []*listener
-	cancel    func() // of the subscription
-	next      atomic.Uint64
-	clientID  atomic.Uint64
-	connected atomic.Int64
-	ops       opsMeter
-	shutdown  sync.Once
-	stopping  atomic.Bool
+	listeners  []*listener
+	tls        atomic.Pointer[tls.Config]
+	handshakes handshakes
+	tlsFailed  atomic.Uint64
+	observed   command.Observed
+	monitors   atomic.Int64
+	errors     errorCounts
+	pause      pause
+	overMemory atomic.Bool
+	expireOff  atomic.Bool // DEBUG SET-ACTIVE-EXPIRE 0
+	cancel     func()      // of the subscription
+	next       atomic.Uint64
+	clientID   atomic.Uint64
+	connected  atomic.Int64
+	ops        opsMeter
+	shutdown   sync.Once
+	stopping   atomic.Bool
 
 	configMu sync.Mutex
 }
@@ -75,6 +87,12 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, log: o.Log, space: o.Space, started: time.Now()}
 	config := o.Config
 	s.config.Store(&config)
+	if o.Volume != nil {
+		applied, _, _ := o.Volume.Watermarks()
+		s.observed.SavedAt.Store(uint64(applied))
+	}
+	limitMemory(0, config.MaxMemory)
+	s.observed.LastSave.Store(s.started.Unix())
 	id := make([]byte, 20)
 	_, _ = rand.Read(id)
 	s.runID = hex.EncodeToString(id)
@@ -156,19 +174,16 @@ func (s *Server) Start() {
 	}
 }
 
-// Addr is the first address that the server listens on; nil if there is none.
-func (s *Server) Addr() net.Addr {
-	if len(s.listeners) == 0 {
-		return nil
-	}
-	return s.listeners[0].addr
-}
+// Addr is the first address that the server listens on without TLS, TLSAddr the first with; nil if there is none.
+func (s *Server) Addr() net.Addr    { return s.addr(kindTCP) }
+func (s *Server) TLSAddr() net.Addr { return s.addr(kindTLS) }
 
 // Shutdown stops accepting and reading, lets the replies that are queued reach their level and leave, closes all clients, and
 // returns when every loop has ended. When ctx ends first, the rest is closed without its replies, and Shutdown returns the
 // context's error. It may be called once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
+	s.handshakes.stop()
 	for _, l := range s.loops {
 		l.post((*loop).beginStop)
 	}
@@ -238,35 +253,4 @@ func levelOf(name string) volume.Level {
 		return volume.LevelEverySec
 	}
 	return volume.LevelFresh
-}
-
-func (s *Server) listen() error {
-	config := s.config.Load()
-	port := int(config.Port)
-	if port == 0 {
-		return nil // Redis: no TCP
-	}
-	port = max(port, 0)
-	for _, host := range config.Bind {
-		name, optional := strings.CutPrefix(host, "-")
-		fd, addr, err := listenTCP(name, port, int(config.TCPBacklog))
-		if err != nil {
-			if optional {
-				s.log.Warn().Err(err).Msg("address left out")
-				continue
-			}
-			return err
-		}
-		s.listeners = append(s.listeners, &listener{fd: fd, addr: addr})
-		if err := s.loops[0].poll.add(fd, pollIn); err != nil {
-			return err
-		}
-		if port == 0 { // the others take the port that the first one was given
-			port = addr.(*net.TCPAddr).Port
-		}
-	}
-	if len(s.listeners) == 0 {
-		return errors.New("no address to listen on")
-	}
-	return nil
 }

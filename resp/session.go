@@ -22,10 +22,11 @@ type session struct {
 	resume command.Resume
 	answer *gathering
 
-	since    int64 // monotonic nanoseconds at which it was parked for the volume
-	fetches  int   // outstanding reads from the device
-	misses   int   // how often the current command has missed
-	fetchErr error
+	softSince int64 // monotonic nanoseconds since which its pending output is above the soft limit; 0: it is not
+	since     int64 // monotonic nanoseconds at which it was parked for the volume
+	fetches   int   // outstanding reads from the device
+	misses    int   // how often the current command has missed
+	fetchErr  error
 
 	waitAt   int // place in loop.waiting, parkedAt in loop.parked; -1: not there
 	parkedAt int

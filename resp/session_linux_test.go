@@ -20,8 +20,11 @@ type script struct {
 	shut   bool
 }
 
-func (c *script) fd() int { return -1 }
-func (c *script) close()  { c.shut = true }
+func (c *script) held() bool  { return false }
+func (c *script) unsent() int { return 0 }
+func (c *script) push() error { return nil }
+func (c *script) fd() int     { return -1 }
+func (c *script) close()      { c.shut = true }
 
 func (c *script) read(p []byte) (int, error) {
 	if len(c.chunks) == 0 {
@@ -57,8 +60,10 @@ func (l *loop) play(c *script) *session {
 		if s.wantOut && !s.closed {
 			l.flush(s)
 		}
+		l.srv.pause.until.Store(0) // nor is paused
 		l.runReady()
 		l.pollReader()
+		l.deliver()
 		l.step()
 		for _, parked := range l.parked {
 			parked.park.Until = 1 // nobody waits for real in a script

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"unsafe"
 
@@ -13,8 +14,11 @@ import (
 // socket is a plain connection. Its calls never block, so they need not tell the Go runtime.
 type socket struct{ desc int }
 
-func (c *socket) fd() int { return c.desc }
-func (c *socket) close()  { _ = unix.Close(c.desc) }
+func (c *socket) fd() int     { return c.desc }
+func (c *socket) close()      { _ = unix.Close(c.desc) }
+func (c *socket) held() bool  { return false }
+func (c *socket) unsent() int { return 0 }
+func (c *socket) push() error { return nil }
 
 func (c *socket) read(p []byte) (int, error) {
 	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.desc), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
@@ -70,15 +74,52 @@ func listenTCP(host string, port, backlog int) (fd int, addr net.Addr, err error
 	return fd, net.TCPAddrFromAddrPort(addrPortOf(sa)), nil
 }
 
-// acceptTCP takes one connection; errAgain: there is none.
-func acceptTCP(listener, keepalive int) (c conn, remote, local netip.AddrPort, err error) {
-	fd, sa, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+// listenUnix opens a Unix socket. What a server that was killed left at the path is replaced, unless somebody listens there.
+func listenUnix(path string, perm uint32, backlog int) (fd int, err error) {
+	sa := &unix.SockaddrUnix{Name: path}
+	if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSocket != 0 {
+		if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
+			err = unix.Connect(fd, sa)
+			_ = unix.Close(fd)
+			if err == unix.ECONNREFUSED {
+				removeSocket(path)
+			}
+		}
+	}
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	if err = unix.Bind(fd, sa); err == nil && perm != 0 {
+		err = os.Chmod(path, os.FileMode(perm))
+	}
+	if err == nil {
+		err = unix.Listen(fd, backlog)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+func removeSocket(path string) { _ = os.Remove(path) }
+
+// acceptConn takes one connection; errAgain: there is none.
+func acceptConn(ln *listener, keepalive int) (a accepted, err error) {
+	fd, sa, err := unix.Accept4(ln.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	switch err {
 	case nil:
 	case unix.EAGAIN, unix.EINTR, unix.ECONNABORTED:
-		return nil, remote, local, errAgain
+		return a, errAgain
 	default:
-		return nil, remote, local, err
+		return a, err
+	}
+	a.conn = &socket{fd}
+	if ln.kind == kindUnix {
+		a.near, a.remote = true, ln.addr.String()+":0"
+		a.local = a.remote
+		return a, nil
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	if keepalive > 0 {
@@ -88,7 +129,20 @@ func acceptTCP(listener, keepalive int) (c conn, remote, local netip.AddrPort, e
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3)
 	}
 	own, _ := unix.Getsockname(fd)
-	return &socket{fd}, addrPortOf(sa), addrPortOf(own), nil
+	remote := addrPortOf(sa)
+	a.remote, a.local, a.near = remote.String(), addrPortOf(own).String(), remote.Addr().IsLoopback()
+	return a, nil
+}
+
+// blockingConn returns the descriptor's connection for a goroutine to wait on, through a duplicate.
+func blockingConn(fd int) (net.Conn, error) {
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(dup), "client")
+	defer func() { _ = f.Close() }()
+	return net.FileConn(f)
 }
 
 func closeFD(fd int) { _ = unix.Close(fd) }

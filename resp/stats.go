@@ -19,26 +19,34 @@ type loopStats struct {
 	perCommand                  []commandStats
 }
 
-type commandStats struct{ calls, failed, nanos atomic.Uint64 }
+type commandStats struct {
+	calls, failed, rejected, nanos atomic.Uint64
+	buckets                        [command.Buckets]atomic.Uint64
+}
 
 // opsMeter turns the number of commands into a rate, over about a second. Loop 0 samples, anyone reads.
 type opsMeter struct {
-	at, commands int64
-	rate         atomic.Uint64
+	at, commands, in, out int64
+	rate, kbIn, kbOut     atomic.Uint64 // commands, and hundredths of kilobytes, a second
 }
 
 func (m *opsMeter) sample(now int64, s *Server) {
 	if now-m.at < int64(time.Second) {
 		return
 	}
-	var total int64
+	var total, in, out int64
 	for _, l := range s.loops {
 		total += int64(l.stats.commands.Load())
+		in += int64(l.stats.netIn.Load())
+		out += int64(l.stats.netOut.Load())
 	}
-	if m.at > 0 && total >= m.commands {
-		m.rate.Store(uint64(float64(total-m.commands) * float64(time.Second) / float64(now-m.at)))
+	if m.at > 0 && total >= m.commands && in >= m.in && out >= m.out {
+		each := float64(time.Second) / float64(now-m.at)
+		m.rate.Store(uint64(float64(total-m.commands) * each))
+		m.kbIn.Store(uint64(float64(in-m.in) * each * 100 / 1024))
+		m.kbOut.Store(uint64(float64(out-m.out) * each * 100 / 1024))
 	}
-	m.at, m.commands = now, total
+	m.at, m.commands, m.in, m.out = now, total, in, out
 }
 
 func (v *view) Stats() *command.Stats {
@@ -46,7 +54,12 @@ func (v *view) Stats() *command.Stats {
 	config := s.config.Load()
 	out := &command.Stats{
 		Version: s.opts.Version, RunID: s.runID, Loops: len(s.loops), Started: s.started,
-		Connected: s.connected.Load(), MaxClients: config.MaxClients, OpsPerSec: s.ops.rate.Load(), Extra: s.opts.Info,
+		Connected: s.connected.Load(), MaxClients: config.MaxClients, OpsPerSec: s.ops.rate.Load(),
+		KBIn: float64(s.ops.kbIn.Load()) / 100, KBOut: float64(s.ops.kbOut.Load()) / 100, Extra: s.opts.Info,
+		ConfigFile: s.opts.ConfigFile, Monitors: s.monitors.Load(), TLSFailed: s.tlsFailed.Load(), PerError: s.errors.each,
+	}
+	if a, ok := s.TLSAddr().(*net.TCPAddr); ok {
+		out.TLSPort = a.Port
 	}
 	if a, ok := s.Addr().(*net.TCPAddr); ok {
 		out.Port = a.Port
@@ -69,37 +82,68 @@ func (v *view) Stats() *command.Stats {
 	return out
 }
 
-func (v *view) perCommand(emit func(cmd *command.Command, calls, failed uint64, busy time.Duration)) {
+func (v *view) perCommand(emit func(cmd *command.Command, calls, failed, rejected uint64, busy time.Duration)) {
 	for i, cmd := range command.All() {
-		var calls, failed, nanos uint64
+		var calls, failed, rejected, nanos uint64
 		for _, l := range v.s.loops {
 			st := &l.stats.perCommand[i]
 			calls += st.calls.Load()
 			failed += st.failed.Load()
+			rejected += st.rejected.Load()
 			nanos += st.nanos.Load()
 		}
+		if calls > 0 || rejected > 0 {
+			emit(cmd, calls, failed, rejected, time.Duration(nanos))
+		}
+	}
+}
+
+func (v *view) Latencies(emit func(cmd *command.Command, buckets *[command.Buckets]uint64)) {
+	for i, cmd := range command.All() {
+		var sum [command.Buckets]uint64
+		var calls uint64
+		for _, l := range v.s.loops {
+			for b := range sum {
+				n := l.stats.perCommand[i].buckets[b].Load()
+				sum[b] += n
+				calls += n
+			}
+		}
 		if calls > 0 {
-			emit(cmd, calls, failed, time.Duration(nanos))
+			emit(cmd, &sum)
 		}
 	}
 }
 
 // ResetStats sets the counters of every loop to zero, each on its own loop.
 func (v *view) ResetStats() {
+	v.s.errors.reset()
+	v.s.tlsFailed.Store(0)
 	for _, l := range v.s.loops {
-		l.post(func(l *loop) {
-			st := &l.stats
-			for _, c := range []*atomic.Uint64{
-				&st.commands, &st.errors, &st.uncertain, &st.accepted, &st.rejected, &st.netIn, &st.netOut,
-				&st.queryClosed, &st.outputClosed, &st.expired,
-			} {
-				c.Store(0)
-			}
-			for i := range st.perCommand {
-				st.perCommand[i].calls.Store(0)
-				st.perCommand[i].failed.Store(0)
-				st.perCommand[i].nanos.Store(0)
-			}
-		})
+		if l == v.l {
+			l.resetStats() // at once: the command itself is counted after it
+		} else {
+			l.post((*loop).resetStats)
+		}
+	}
+}
+
+func (l *loop) resetStats() {
+	st := &l.stats
+	for _, c := range []*atomic.Uint64{
+		&st.commands, &st.errors, &st.uncertain, &st.accepted, &st.rejected, &st.netIn, &st.netOut,
+		&st.queryClosed, &st.outputClosed, &st.expired,
+	} {
+		c.Store(0)
+	}
+	for i := range st.perCommand {
+		c := &st.perCommand[i]
+		c.calls.Store(0)
+		c.failed.Store(0)
+		c.rejected.Store(0)
+		c.nanos.Store(0)
+		for b := range c.buckets {
+			c.buckets[b].Store(0)
+		}
 	}
 }

@@ -30,7 +30,8 @@ func (v *view) ConfigGet(patterns [][]byte, emit func(name, value string)) {
 	for i := range params {
 		p := &params[i]
 		for _, pattern := range patterns {
-			if keyspace.Match([]byte(strings.ToLower(string(pattern))), []byte(p.Name)) {
+			name := strings.ToLower(string(pattern))
+			if name == p.Name || !p.Hidden && keyspace.Match([]byte(name), []byte(p.Name)) {
 				emit(p.Name, p.get(config))
 				break
 			}
@@ -53,6 +54,9 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 			return configError(name, "duplicate parameter")
 		}
 		seen[name] = true
+		if !p.Mutable && p.keepable() && p.get(&next) == string(pairs[i+1]) {
+			continue
+		}
 		if !p.Mutable {
 			return configError(name, "can't set immutable config")
 		}
@@ -60,6 +64,11 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 			return configError(name, err.Error())
 		}
 	}
+	if err := v.s.applyTLS(&next, seen); err != nil {
+		return err
+	}
+	limitMemory(v.s.config.Load().MaxMemory, next.MaxMemory)
+	v.s.checkMemory(&next)
 	v.s.config.Store(&next)
 	v.l.config = &next
 	v.l.level = levelOf(next.Durability)
@@ -116,11 +125,45 @@ func (v *view) Gather(c *command.Ctx, visit func(*command.Session, int64, []byte
 	return nil, false
 }
 
-// visit runs f for every session of this loop.
+// visit runs f for every session of this loop, and does to it what f asks for.
 func (l *loop) visit(f func(*command.Session, int64, []byte) []byte, out []byte) []byte {
 	for _, s := range l.sessions {
 		s.QueryBytes, s.OutputBytes = len(s.in), s.pending()
+		if &s.Session == l.ctx.S && s.phase == phaseRun {
+			s.QueryBytes = max(s.QueryBytes, s.p.size()) // the command that asks
+		}
+		s.Blocked = s.phase == phasePark && !s.park.Answer && !s.park.Paused
 		out = f(&s.Session, l.now, out)
+		if why := s.Unblock; why != command.ResumeNone {
+			s.Unblock = command.ResumeNone
+			l.unpark(s, why)
+		}
+		if s.Kill {
+			l.close(s)
+		}
 	}
 	return out
+}
+
+func (v *view) Observed() *command.Observed { return &v.s.observed }
+func (v *view) Monitoring(change int64)     { v.s.monitors.Add(change) }
+func (v *view) SetActiveExpire(on bool)     { v.s.expireOff.Store(!on) }
+func (v *view) LogLine(text string)         { v.s.log.Warn().Str("text", text).Msg("DEBUG LOG") }
+func (v *view) MaxMemory() int64            { return v.l.config.MaxMemory }
+
+func (v *view) DebugAllowed(s *command.Session) bool {
+	return v.l.config.DebugCommand == "yes" || v.l.config.DebugCommand == "local" && s.Near
+}
+
+func (v *view) ConfigRewrite() error {
+	v.s.configMu.Lock()
+	defer v.s.configMu.Unlock()
+	if v.s.opts.Rewrite == nil {
+		return command.Error("ERR The server is running without a config file")
+	}
+	if err := v.s.opts.Rewrite(*v.s.config.Load()); err != nil {
+		v.s.log.Error().Err(err).Msg("configuration file not rewritten")
+		return command.Error("ERR Rewriting config file: " + err.Error())
+	}
+	return nil
 }

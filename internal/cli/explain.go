@@ -52,7 +52,7 @@ server stopped (--counter-file says where it is), or move the volume away to beg
 	{epoch.ErrNoRecord, ExitError, `The counter file belongs to another store than the key file. Name the right pair with --key-file and --counter-file.`},
 	{device.ErrFull, ExitError, `Make room on the file system of the volume, or raise --volume-size.`},
 	{syscall.ENOSPC, ExitError, `Make room on the file system of the volume.`},
-	{errExposed, ExitUsage, `Bind to 127.0.0.1, or accept that with --insecure-plaintext.`},
+	{errExposed, ExitUsage, `Bind to 127.0.0.1, serve TLS alone (--port 0 --tls-port N), or accept that with --insecure-plaintext.`},
 	{fs.ErrPermission, ExitError, `Run as the user who owns these files, or change their owner. Ports below 1024 need the right to bind them.`},
 	{syscall.ENOSYS, ExitError, `The kernel has no io_uring, or it is switched off (sysctl kernel.io_uring_disabled). cvmstore needs Linux 5.11 or later.`},
 	{errors.ErrUnsupported, ExitError, `The server runs on Linux.`},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
@@ -22,6 +23,9 @@ type options struct {
 	insecurePort bool
 
 	logLevel, logFile, logFormat string
+
+	configFile string           // the file that was read; empty: none
+	reload     <-chan os.Signal // asks for the certificates to be read again; nil: never
 }
 
 // Names of the files that a store consists of, in its directory.

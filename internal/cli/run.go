@@ -33,6 +33,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
 		Info:       []command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}},
 		OnShutdown: stop,
+		ConfigFile: o.configFile, Rewrite: o.rewrite(),
 	})
 	if err != nil {
 		return errors.Join(err, closeVolume(v))
@@ -42,9 +43,16 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	if addr := server.Addr(); addr != nil {
 		ready = ready.Stringer("addr", addr)
 	}
+	if addr := server.TLSAddr(); addr != nil {
+		ready = ready.Stringer("tls", addr)
+	}
+	if o.server.UnixSocket != "" {
+		ready = ready.Str("unix", o.server.UnixSocket)
+	}
 	ready.Msg("ready to accept connections")
 
 	grace := stopTimeout
+	go reloadTLS(ctx, o, log, server)
 	fenced := waitFenced(ctx, v)
 	if fenced != nil {
 		log.Error().Err(fenced).Msg("fenced: stopping")
@@ -65,6 +73,22 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 		log.Info().Msg("stopped: everything is durable and committed")
 	}
 	return closed
+}
+
+// reloadTLS reads the certificates again when it is asked to, until ctx ends.
+func reloadTLS(ctx context.Context, o *options, log zerolog.Logger, server *resp.Server) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.reload:
+		}
+		if err := server.ReloadTLS(); err != nil {
+			log.Error().Err(err).Msg("certificates not reloaded: the old ones stay in use")
+		} else if server.TLSAddr() != nil {
+			log.Info().Msg("certificates reloaded")
+		}
+	}
 }
 
 // waitFenced returns nil when ctx ends, or the volume's error once another server has taken over.

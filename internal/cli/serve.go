@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -54,8 +55,11 @@ func (c *serveCommand) Run(s *streams) error {
 	if err != nil {
 		return err
 	}
-	// A terminal that goes away is no reason to stop.
-	signal.Ignore(syscall.SIGHUP)
+	// A terminal that goes away is no reason to stop; the signal means: read the certificates again.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	o.reload, o.configFile = hangup, absolute(c.Config)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -152,9 +156,16 @@ func (o *options) cacheBytes() int64 {
 	return o.cacheSize
 }
 
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); path != "" && err == nil {
+		return full
+	}
+	return path
+}
+
 // checkExposure refuses a plaintext listener that others than this machine can reach.
 func checkExposure(o *options) error {
-	if o.insecurePort {
+	if o.insecurePort || o.server.Port == 0 {
 		return nil
 	}
 	for _, bind := range o.server.Bind {

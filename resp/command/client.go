@@ -19,6 +19,13 @@ func clientCommand() Command {
 			{Name: "list", Arity: -2, Flags: f | Admin | Dangerous, Group: g, Since: "2.4.0", Summary: "Describes all connections.", Handler: clientList},
 			{Name: "no-evict", Arity: 3, Flags: f | Admin | Dangerous, Group: g, Since: "7.0.0", Summary: "Keeps this connection from being closed to save memory.", Handler: clientNoEvict},
 			{Name: "no-touch", Arity: 3, Flags: f, Group: g, Since: "7.2.0", Summary: "Keeps this connection's reads from counting as use.", Handler: clientNoTouch},
+			{Name: "kill", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "2.4.0", Summary: "Closes the connections that the filters name.", Handler: clientKill},
+			{Name: "pause", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "3.0.0", Summary: "Holds back all commands, or those that write, for some milliseconds.", Handler: clientPause},
+			{Name: "unpause", Arity: 2, Flags: f | Admin | Dangerous, Group: g, Since: "6.2.0", Summary: "Ends a pause.", Handler: clientUnpause},
+			{Name: "unblock", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "5.0.0", Summary: "Ends another connection's wait.", Handler: clientUnblock},
+			{Name: "tracking", Arity: -3, Flags: f, Group: g, Since: "6.0.0", Summary: "Refused: client-side caching is not supported yet.", Handler: clientTracking},
+			{Name: "trackinginfo", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes the connection's tracking: it is off.", Handler: clientTrackingInfo},
+			{Name: "getredir", Arity: 2, Flags: f, Group: g, Since: "6.0.0", Summary: "Returns the connection that invalidations go to: none.", Handler: clientGetRedir},
 			{Name: "reply", Arity: 3, Flags: f, Group: g, Since: "3.2.0", Summary: "Turns replies to this connection on or off, or skips one.", Handler: clientReply},
 		},
 	}
@@ -97,13 +104,11 @@ func clientListFilter(c *Ctx) (ids map[uint64]bool, err error) {
 	case len(args) == 0:
 		return nil, nil
 	case len(args) == 2 && equalFold(args[0], "type"):
-		switch {
-		case equalFold(args[1], "normal"):
-			return nil, nil
-		case equalFold(args[1], "master"), equalFold(args[1], "replica"), equalFold(args[1], "slave"), equalFold(args[1], "pubsub"):
-			return map[uint64]bool{}, nil
+		normal, err := clientType(args[1])
+		if err != nil || normal {
+			return nil, err
 		}
-		return nil, Error("ERR Unknown client type '" + clip(args[1], 128) + "'")
+		return map[uint64]bool{}, nil
 	case len(args) > 1 && equalFold(args[0], "id"):
 		ids = map[uint64]bool{}
 		for _, a := range args[1:] {
@@ -136,18 +141,27 @@ func describe(s *Session, now int64, out []byte) []byte {
 	num(" age=", (now-s.Created)/int64(time.Second))
 	num(" idle=", (now-s.LastUsed)/int64(time.Second))
 	flags := ""
+	if s.Monitor {
+		flags += "O"
+	}
+	if s.Blocked {
+		flags += "b"
+	}
 	if s.NoEvict {
 		flags += "e"
 	}
 	if s.NoTouch {
 		flags += "T"
 	}
+	if s.Unix {
+		flags += "U"
+	}
 	if flags == "" {
 		flags = "N"
 	}
 	str(" flags=", flags)
 	num(" db=", int64(s.DB))
-	str(" sub=0 psub=0 ssub=0 multi=-1 watch=0", "")
+	str(" sub=0 psub=0 ssub=0 multi=-1", "")
 	num(" qbuf=", int64(s.QueryBytes))
 	str(" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0", "")
 	num(" omem=", int64(s.OutputBytes))

@@ -152,6 +152,9 @@ func cmdQuit(c *Ctx) error {
 }
 
 func cmdReset(c *Ctx) error {
+	if c.S.Monitor {
+		c.Srv.Monitoring(-1)
+	}
 	c.S.Reset(c.Srv.Password() == "")
 	c.Reply.Proto = 2
 	c.Reply.Simple("RESET")

@@ -17,7 +17,9 @@ type Ctx struct {
 	Space *keyspace.Space
 	Srv   Server
 	Now   int64 // monotonic nanoseconds at the start of the command
-	Loose bool  // the reply depends on nothing stored; handlers that lock for themselves may set it
+	// Depends is the newest counter that the reply depends on beyond what Tx has seen.
+	Depends volume.Counter
+	Loose   bool // the reply depends on nothing stored; handlers that lock for themselves may set it
 
 	// Resume says why a parked command runs again; Park is where a command that returns ErrPark says what it waits for.
 	Resume Resume
@@ -31,6 +33,8 @@ type Ctx struct {
 type Session struct {
 	ID            uint64
 	Addr, LocalAt string
+	Near          bool // the client is on this machine
+	Unix          bool // it came through the Unix socket
 	DB            int
 	Proto         int // 2 or 3
 	Authenticated bool
@@ -53,6 +57,10 @@ type Session struct {
 	QueryBytes    int // unprocessed input; set before a listing
 	OutputBytes   int // pending output; set before a listing
 	FD            int
+	Monitor       bool   // it is sent every command
+	Blocked       bool   // it waits in a command; set before a listing
+	Kill          bool   // set by a visit: close it
+	Unblock       Resume // set by a visit: end its wait
 }
 
 // ReplyMode is what CLIENT REPLY chose.
@@ -69,7 +77,7 @@ const (
 // Reset brings the session back to its first state, as RESET does.
 func (s *Session) Reset(authenticated bool) {
 	s.DB, s.Proto, s.Name, s.Level = 0, 2, "", 0
-	s.NoEvict, s.NoTouch, s.ReplyMode = false, false, ReplyOn
+	s.NoEvict, s.NoTouch, s.Monitor, s.ReplyMode = false, false, false, ReplyOn
 	s.Authenticated, s.User = authenticated, "default"
 }
 
@@ -79,6 +87,7 @@ type Park struct {
 	Level   volume.Level
 	Until   int64 // monotonic nanoseconds; 0: no deadline
 	Answer  bool  // Server.Gather resumes
+	Paused  bool  // CLIENT UNPAUSE resumes
 }
 
 // Resume says why a parked command runs again.
@@ -86,9 +95,10 @@ type Resume uint8
 
 // Reasons to run a command again.
 const (
-	ResumeNone    Resume = iota // it runs for the first time, or again after a miss or a busy volume
-	ResumeReady                 // what it waited for has happened
-	ResumeTimeout               // its deadline has passed
+	ResumeNone      Resume = iota // it runs for the first time, or again after a miss or a busy volume
+	ResumeReady                   // what it waited for has happened
+	ResumeTimeout                 // its deadline has passed
+	ResumeUnblocked               // CLIENT UNBLOCK ERROR: it is answered with an error without running
 )
 
 // Server is what commands need of the server around them. All methods are called on the session's loop.
@@ -108,6 +118,20 @@ type Server interface {
 	Gather(c *Ctx, visit func(s *Session, now int64, out []byte) []byte) (out []byte, ok bool)
 	Stats() *Stats
 	ResetStats()
+	// Latencies calls emit for each command that was executed, with its histogram.
+	Latencies(emit func(cmd *Command, buckets *[Buckets]uint64))
+	Observed() *Observed
+	// ConfigRewrite writes the parameters in force into the configuration file.
+	ConfigRewrite() error
+	// Pause holds back all commands, or those that may write, until then (monotonic nanoseconds).
+	Pause(until int64, all bool)
+	Unpause()
+	// Monitoring counts the sessions that are sent every command.
+	Monitoring(change int64)
+	DebugAllowed(*Session) bool
+	SetActiveExpire(on bool)
+	LogLine(text string)
+	MaxMemory() int64
 	// Shutdown begins an orderly stop.
 	Shutdown()
 }
@@ -124,6 +148,10 @@ type Volume interface {
 // Stats is a snapshot of what INFO shows of the server.
 type Stats struct {
 	Version, RunID, ConfigFile string
+	TLSPort                    int
+	Monitors                   int64
+	TLSFailed                  uint64 // handshakes
+	PerError                   func(emit func(code string, n uint64))
 	Port, Loops                int
 	Started                    time.Time
 	Connected, MaxClients      int64
@@ -135,9 +163,10 @@ type Stats struct {
 	QueryLimitClosed           uint64
 	ErrorReplies               uint64
 	OpsPerSec                  uint64
-	Uncertain                  uint64 // replies that became errors because their level was not reached
+	KBIn, KBOut                float64 // a second
+	Uncertain                  uint64  // replies that became errors because their level was not reached
 	ActiveExpired              uint64
-	PerCommand                 func(emit func(cmd *Command, calls, failed uint64, busy time.Duration))
+	PerCommand                 func(emit func(cmd *Command, calls, failed, rejected uint64, busy time.Duration))
 	Extra                      []Field // what the command line adds: device name, AEGIS implementation ...
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -24,11 +23,12 @@ var infoSections = []struct {
 	{"replication", false, infoReplication},
 	{"cpu", false, infoCPU},
 	{"modules", false, func(*infoText) {}},
-	{"errorstats", false, func(*infoText) {}},
+	{"errorstats", false, infoErrorStats},
 	{"cluster", false, func(t *infoText) { t.num("cluster_enabled", 0) }},
 	{"keyspace", false, infoKeyspace},
 	{"cvm", false, infoCVM},
 	{"commandstats", true, infoCommandStats},
+	{"latencystats", true, infoLatencyStats},
 }
 
 // infoText collects the lines of one INFO.
@@ -87,9 +87,16 @@ func infoServer(t *infoText) {
 	t.str("process_supervised", "no")
 	t.str("run_id", t.stats.RunID)
 	t.num("tcp_port", int64(t.stats.Port))
+	t.num("tls_port", int64(t.stats.TLSPort))
 	t.num("server_time_usec", time.Now().UnixMicro())
 	t.num("uptime_in_seconds", int64(up/time.Second))
 	t.num("uptime_in_days", int64(up/(24*time.Hour)))
+	t.c.Srv.ConfigGet([][]byte{[]byte("hz")}, func(name, value string) {
+		t.str("hz", value)
+		t.str("configured_hz", value)
+	})
+	t.num("lru_clock", time.Now().Unix()&(1<<24-1))
+	t.str("executable", executable())
 	t.num("io_threads_active", boolInt(t.stats.Loops > 1))
 	t.str("config_file", t.stats.ConfigFile)
 	t.str("cvmstore_version", t.stats.Version)
@@ -104,83 +111,67 @@ func infoClients(t *infoText) {
 	t.num("blocked_clients", t.stats.Blocked)
 	t.num("tracking_clients", 0)
 	t.num("clients_in_timeout_table", 0)
-}
-
-// memoryMetrics are the runtime's figures that INFO memory is made of; reading them does not stop the world.
-var memoryMetrics = []metrics.Sample{
-	{Name: "/memory/classes/heap/objects:bytes"},
-	{Name: "/memory/classes/total:bytes"},
-	{Name: "/memory/classes/heap/released:bytes"},
+	t.num("client_recent_max_input_buffer", 0)
+	t.num("client_recent_max_output_buffer", 0)
+	t.num("monitoring_clients", t.stats.Monitors)
 }
 
 func infoMemory(t *infoText) {
-	samples := append([]metrics.Sample(nil), memoryMetrics...)
-	metrics.Read(samples)
-	used, total, released := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
-	rss := residentBytes()
-	if rss == 0 {
-		rss = int64(total - released)
-	}
-	t.num("used_memory", int64(used))
-	t.str("used_memory_human", human(int64(used)))
-	t.num("used_memory_rss", rss)
-	t.str("used_memory_rss_human", human(rss))
-	t.num("used_memory_peak", int64(total))
-	t.num("used_memory_dataset", int64(used))
-	t.num("maxmemory", 0)
-	t.str("maxmemory_human", "0B")
+	m := readMemory()
+	limit := t.c.Srv.MaxMemory()
+	t.num("used_memory", m.used)
+	t.str("used_memory_human", human(m.used))
+	t.num("used_memory_rss", m.resident)
+	t.str("used_memory_rss_human", human(m.resident))
+	t.num("used_memory_peak", m.total)
+	t.str("used_memory_peak_human", human(m.total))
+	t.str("used_memory_peak_perc", fmt.Sprintf("%.2f%%", 100*float64(m.used)/float64(max(m.total, 1))))
+	t.num("used_memory_overhead", 0)
+	t.num("used_memory_startup", 0)
+	t.num("used_memory_dataset", m.used)
+	t.str("used_memory_dataset_perc", "100.00%")
+	t.num("total_system_memory", systemMemory())
+	t.num("used_memory_lua", 0)
+	t.num("maxmemory", limit)
+	t.str("maxmemory_human", human(limit))
 	t.str("maxmemory_policy", "noeviction")
-	t.str("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
+	t.str("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.resident)/float64(max(m.used, 1))))
+	t.num("mem_fragmentation_bytes", m.resident-m.used)
+	t.num("mem_clients_normal", 0)
+	t.num("mem_clients_slaves", 0)
+	t.num("mem_aof_buffer", 0)
+	t.num("lazyfree_pending_objects", 0)
+	t.num("active_defrag_running", 0)
 	t.str("mem_allocator", "go")
 	if t.c.Space != nil {
 		t.num("value_cache_bytes", int64(t.c.Space.Stats().CacheBytes))
 	}
 }
 
-// residentBytes reads the process's resident size; 0 where the system does not tell.
-func residentBytes() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	f := strings.Fields(string(b))
-	if len(f) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(f[1], 10, 64)
-	return pages * int64(os.Getpagesize())
-}
-
-func human(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.2fK", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
-}
-
 func infoPersistence(t *infoText) {
 	t.num("loading", 0)
 	t.num("async_loading", 0)
 	v := t.c.Srv.Volume()
-	var pending int64
+	var changes int64 // counters since the last SAVE: one for each change
 	status := "ok"
 	if v != nil {
-		pending = int64(v.Status().UncommittedOps)
+		applied, _, _ := v.Watermarks()
+		changes = max(int64(uint64(applied)-t.c.Srv.Observed().SavedAt.Load()), 0)
 		if v.Err() != nil {
 			status = "err"
 		}
 	}
-	t.num("rdb_changes_since_last_save", pending)
+	t.num("rdb_changes_since_last_save", changes)
 	t.num("rdb_bgsave_in_progress", 0)
-	t.num("rdb_last_save_time", t.stats.Started.Unix())
+	t.num("rdb_last_save_time", t.c.Srv.Observed().LastSave.Load())
 	t.str("rdb_last_bgsave_status", status)
+	t.num("rdb_last_bgsave_time_sec", -1)
+	t.num("rdb_current_bgsave_time_sec", -1)
 	t.num("aof_enabled", 1)
 	t.num("aof_rewrite_in_progress", 0)
+	t.num("aof_rewrite_scheduled", 0)
+	t.num("aof_last_rewrite_time_sec", -1)
+	t.num("aof_current_rewrite_time_sec", -1)
 	t.str("aof_last_bgrewrite_status", "ok")
 	t.str("aof_last_write_status", status)
 }
@@ -192,7 +183,13 @@ func infoStats(t *infoText) {
 	t.num("instantaneous_ops_per_sec", int64(s.OpsPerSec))
 	t.num("total_net_input_bytes", int64(s.NetIn))
 	t.num("total_net_output_bytes", int64(s.NetOut))
+	t.str("instantaneous_input_kbps", fmt.Sprintf("%.2f", s.KBIn))
+	t.str("instantaneous_output_kbps", fmt.Sprintf("%.2f", s.KBOut))
 	t.num("rejected_connections", int64(s.Rejected))
+	t.num("tls_handshakes_failed", int64(s.TLSFailed))
+	t.num("sync_full", 0)
+	t.num("sync_partial_ok", 0)
+	t.num("sync_partial_err", 0)
 	if t.c.Space != nil {
 		k := t.c.Space.Stats()
 		t.num("expired_keys", int64(k.Expired))
@@ -204,6 +201,7 @@ func infoStats(t *infoText) {
 	t.num("pubsub_channels", 0)
 	t.num("pubsub_patterns", 0)
 	t.num("latest_fork_usec", 0)
+	t.num("migrate_cached_sockets", 0)
 	t.num("total_error_replies", int64(s.ErrorReplies))
 	t.num("client_query_buffer_limit_disconnections", int64(s.QueryLimitClosed))
 	t.num("client_output_buffer_limit_disconnections", int64(s.OutputLimitClosed))
@@ -216,8 +214,12 @@ func infoReplication(t *infoText) {
 	t.str("master_failover_state", "no-failover")
 	t.str("master_replid", strings.Repeat("0", 40))
 	t.num("master_repl_offset", 0)
+	t.str("master_replid2", strings.Repeat("0", 40))
 	t.num("second_repl_offset", -1)
 	t.num("repl_backlog_active", 0)
+	t.num("repl_backlog_size", 0)
+	t.num("repl_backlog_first_byte_offset", 0)
+	t.num("repl_backlog_histlen", 0)
 }
 
 func infoKeyspace(t *infoText) {
@@ -250,12 +252,4 @@ func infoCVM(t *infoText) {
 	for _, f := range t.stats.Extra {
 		t.str(f.Name, f.Value)
 	}
-}
-
-func infoCommandStats(t *infoText) {
-	t.stats.PerCommand(func(cmd *Command, calls, failed uint64, busy time.Duration) {
-		us := busy.Microseconds()
-		t.str("cmdstat_"+cmd.Full(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=%d",
-			calls, us, float64(us)/float64(calls), failed))
-	})
 }

@@ -18,6 +18,7 @@ func commandCommand() Command {
 			{Name: "docs", Arity: -2, Flags: f, Group: g, Since: "7.0.0", Summary: "Returns help texts.", Handler: commandDocs},
 			{Name: "list", Arity: -2, Flags: f, Group: g, Since: "7.0.0", Summary: "Lists command names.", Handler: commandList},
 			{Name: "getkeys", Arity: -3, Flags: f, Group: g, Since: "2.8.13", Summary: "Returns the keys among a command's arguments.", Handler: commandGetKeys},
+			{Name: "getkeysandflags", Arity: -3, Flags: f, Group: g, Since: "7.0.0", Summary: "Returns the keys among a command's arguments, and what it does to each.", Handler: commandGetKeysAndFlags},
 		},
 	}
 }
@@ -94,12 +95,7 @@ func (c *Command) describeKeys(r *Reply) {
 	r.Array(1)
 	r.Map(3)
 	r.String("flags")
-	access := "RW"
-	if c.Flags&ReadOnly != 0 {
-		access = "RO"
-	}
-	r.Set(1)
-	r.Simple(access)
+	writeKeyFlags(r, c.keyFlags(0))
 	r.String("begin_search")
 	r.Map(2)
 	r.String("type")
@@ -248,38 +244,6 @@ func commandList(c *Ctx) error {
 	c.Reply.Set(len(names))
 	for _, n := range names {
 		c.Reply.String(n)
-	}
-	return nil
-}
-
-func commandGetKeys(c *Ctx) error {
-	args := c.Args[2:]
-	if find(args[0]) == nil {
-		return Error("ERR Invalid command specified")
-	}
-	cmd, err := Lookup(args)
-	if err != nil {
-		return Error("ERR Invalid number of arguments specified for command")
-	}
-	keys := appendKeys(nil, cmd, args)
-	if len(keys) == 0 {
-		return Error("ERR The command has no key arguments")
-	}
-	c.Reply.Array(len(keys))
-	for _, k := range keys {
-		c.Reply.Bulk(k)
-	}
-	return nil
-}
-
-// subcommandHelp is every container's HELP.
-func subcommandHelp(c *Ctx) error {
-	p := c.Cmd.parent
-	c.Reply.Array(1 + 2*len(p.Subs))
-	c.Reply.Simple(strings.ToUpper(p.Name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for i := range p.Subs {
-		c.Reply.Simple(strings.ToUpper(p.Subs[i].Name))
-		c.Reply.Simple("    " + p.Subs[i].Summary)
 	}
 	return nil
 }

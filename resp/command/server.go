@@ -13,7 +13,7 @@ func serverCommands() []Command {
 				{Name: "get", Arity: -3, Flags: f | Admin | NoScript, Group: g, Since: "2.0.0", Summary: "Returns the parameters whose names match.", Handler: configGet},
 				{Name: "set", Arity: -4, Flags: f | Admin | NoScript, Group: g, Since: "2.0.0", Summary: "Sets parameters, all or none.", Handler: configSet},
 				{Name: "resetstat", Arity: 2, Flags: f | Admin | NoScript, Group: g, Since: "2.0.0", Summary: "Sets the counters of INFO to zero.", Handler: configResetStat},
-				{Name: "rewrite", Arity: 2, Flags: f | Admin | NoScript, Group: g, Since: "2.8.0", Summary: "Refused: the configuration file belongs to the operator.", Handler: configRewrite},
+				{Name: "rewrite", Arity: 2, Flags: f | Admin | NoScript, Group: g, Since: "2.8.0", Summary: "Writes the parameters in force into the configuration file.", Handler: configRewrite},
 			},
 		},
 		{Name: "info", Arity: -1, Flags: Loading | Stale | Dangerous, Group: g, Locks: LockSelf, Since: "1.0.0", Summary: "Describes the server.", Handler: cmdInfo},
@@ -53,8 +53,12 @@ func configResetStat(c *Ctx) error {
 	return nil
 }
 
-func configRewrite(*Ctx) error {
-	return Error("ERR The server is running without a config file")
+func configRewrite(c *Ctx) error {
+	if err := c.Srv.ConfigRewrite(); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
 }
 
 func cmdDBSize(c *Ctx) error {

@@ -68,6 +68,7 @@ func init() {
 	for _, family := range [][]Command{
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(),
+		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
@@ -112,6 +113,7 @@ func (c *Command) Full() string {
 }
 
 // Lookup finds the command that args name, subcommands included, and checks the number of arguments.
+// With an error that is about a known command the command is returned too.
 func Lookup(args [][]byte) (*Command, error) {
 	c := find(args[0])
 	if c == nil {
@@ -125,7 +127,7 @@ func Lookup(args [][]byte) (*Command, error) {
 		c = sub
 	}
 	if c.Arity > 0 && len(args) != c.Arity || len(args) < -c.Arity {
-		return nil, wrongArity(c.Full())
+		return c, wrongArity(c.Full())
 	}
 	return c, nil
 }

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/COMMANDS.md anew")
+
+const documentPath = "../../docs/COMMANDS.md"
+
+// TestTheDocumentIsWhatTheTableSays: docs/COMMANDS.md is made from the command table (-update).
+func TestTheDocumentIsWhatTheTableSays(t *testing.T) {
+	want := document()
+	if *update {
+		if err := os.WriteFile(documentPath, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(documentPath)
+	if err != nil || string(got) != want {
+		t.Errorf("docs/COMMANDS.md is not what the table says: go test ./resp/command -run Document -update (%v)", err)
+	}
+}
+
+func document() string {
+	var b strings.Builder
+	b.WriteString(`# Commands
+
+Made from the command table (` + "`resp/command`" + `): do not edit. Replies and error texts are those of Redis ` + RedisVersion + `; what differs is
+listed below. *Arity* counts the command's name; a negative number means: at least so many. *Keys* are first, last, step.
+
+`)
+	for _, group := range []string{"string", "bitmap", "generic", "connection", "server", "scripting", "cluster", "cvm"} {
+		fmt.Fprintf(&b, "## %s\n\n| command | arity | keys | flags | since | what it does |\n|---|---|---|---|---|---|\n", group)
+		for _, c := range ordered {
+			if c.Group == group {
+				row(&b, c)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString(differences)
+	return b.String()
+}
+
+func row(b *strings.Builder, c *Command) {
+	if c.Handler != nil {
+		keys := ""
+		if c.First > 0 {
+			keys = fmt.Sprintf("%d %d %d", c.First, c.Last, c.Step)
+		}
+		since := c.Since
+		if c.Group == "cvm" {
+			since = "cvmstore " + since
+		}
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %s | %s |\n", strings.ToUpper(strings.ReplaceAll(c.Full(), "|", " ")), c.Arity, keys,
+			strings.Join(c.Flags.names(), " "), since, c.Summary)
+	}
+	for i := range c.Subs {
+		row(b, &c.Subs[i])
+	}
+}
+
+func TestEveryGroupIsDocumented(t *testing.T) {
+	text := document()
+	for _, c := range All() {
+		if c.Handler != nil && !strings.Contains(text, "| "+strings.ToUpper(strings.ReplaceAll(c.Full(), "|", " "))+" |") {
+			t.Errorf("%s, of group %s, is not in the document", c.Full(), c.Group)
+		}
+	}
+}
+
+const differences = `## What differs from Redis
+
+- A reply waits until what it saw has reached the connection's level (CVM.DURABILITY, by default ` + "`fresh`" + `). What MONITOR shows, and
+  what SLOWLOG GET returns, waits like a reply.
+- SAVE, BGSAVE and BGREWRITEAOF wait until everything that was applied before them is durable and committed to the trusted
+  counter. They write no file. LASTSAVE tells when one of them was last answered, or the server started.
+- WAIT counts the trusted counter as one replica. WAITAOF's first number is the device, its second the counter.
+- REPLICAOF accepts NO ONE only.
+- DEBUG is refused unless enable-debug-command allows it. DEBUG SLEEP stops the loop of the connection that asks; DEBUG RELOAD is
+  refused.
+- CLIENT TRACKING is refused. CLIENT PAUSE also stops the deletion of expired keys in the background, while a key that is read after
+  its time is deleted even then.
+- maxmemory refuses what needs memory (OOM); nothing is evicted, since the volume holds what the index names.
+- MEMORY USAGE is an estimate of index entry, name and value; the value may not be in memory at all.
+- TIME and expiry follow the store's time, which never goes back.
+- INFO has a section CVM; figures without a meaning here are 0.
+`
