@@ -12,6 +12,9 @@ import (
 // ErrNotMovable is the answer for values that are more than one record. Their packages will bring their own copying.
 var ErrNotMovable = errors.New("ERR values of this type cannot be copied or moved yet")
 
+// ErrMoveTooLarge is the answer where value and new name are more than one record holds.
+var ErrMoveTooLarge = errors.New("ERR the value is too large for a key of that length")
+
 // passage is a value on its way from one key to another.
 type passage struct {
 	from, to     []byte
@@ -44,6 +47,12 @@ func (t *Tx) transfer(p *passage) (err error) {
 	}
 	if p.value, p.item, err = t.Load(p.from, p.item.Type); err != nil {
 		return err
+	}
+	if len(p.to) > KeyMax {
+		return ErrKeyTooLong
+	}
+	if PutSize(len(p.to), len(p.value)) > t.MaxRecord() {
+		return ErrMoveTooLarge
 	}
 	bytes, records := PutSize(len(p.to), len(p.value)), 1
 	if !p.keep {

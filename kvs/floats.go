@@ -103,6 +103,9 @@ func IncrByFloat(t *keyspace.Tx, key, delta []byte) ([]byte, error) {
 		return nil, ErrNotFinite
 	}
 	val := formatFloat(sum)
+	if err := checkSize(t, key, len(val)); err != nil {
+		return nil, err
+	}
 	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
 		return nil, err
 	}

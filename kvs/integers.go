@@ -57,6 +57,9 @@ func IncrBy(t *keyspace.Tx, key []byte, delta int64) (int64, error) {
 	}
 	var buf [intLenMax]byte
 	val := strconv.AppendInt(buf[:0], sum, 10)
+	if err := checkSize(t, key, len(val)); err != nil {
+		return 0, err
+	}
 	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
 		return 0, err
 	}

@@ -239,17 +239,21 @@ func (l *loop) reply(s *session, start int, seen volume.Counter) {
 	if level == 0 {
 		level = l.level
 	}
+	if len(s.out) == start { // nothing to send, so nothing that waits
+		if seen != 0 {
+			l.want(seen, level)
+		}
+		return
+	}
 	if seen == 0 || l.vol.Reached(seen, level) {
 		s.add(0, 0, l.round, 0)
 		return
 	}
 	if cause := l.vol.Err(); cause != nil {
-		if len(s.out) > start {
-			r := command.Reply{Buf: s.out[:start]}
-			r.Error(command.Unreached(cause, time.Duration(0)))
-			s.out = r.Buf
-			bump(&l.stats.uncertain, 1)
-		}
+		r := command.Reply{Buf: s.out[:start]}
+		r.Error(command.Unreached(cause, time.Duration(0)))
+		s.out = r.Buf
+		bump(&l.stats.uncertain, 1)
 		s.add(0, 0, l.round, 0)
 		return
 	}

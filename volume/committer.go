@@ -134,6 +134,7 @@ func (v *Volume) advanceDurable() {
 
 // submitStep seals and submits frames: those that are closed, and the open one if somebody waits for it or it is old.
 func (v *Volume) submitStep() {
+	through := 0
 	for len(v.inflight) < v.opts.FramesInFlight && v.failure.Load() == nil {
 		f := v.nextFrame()
 		if f == nil {
@@ -149,7 +150,10 @@ func (v *Volume) submitStep() {
 		v.stats.bytesWritten += uint64(len(f.dma))
 		if w, ok := v.writesThrough(f); ok {
 			v.writeThroughNow(w, f)
-			return
+			if through++; through == throughFramesMax {
+				return // Deadline asks for another step at once
+			}
+			continue
 		}
 		v.inflight = append(v.inflight, f)
 		v.submit(device.Request{
@@ -276,7 +280,7 @@ func (v *Volume) commitDue() bool {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.epochEnd != 0 && v.durablePoint.last >= v.epochEnd
+	return v.epochEnd != 0 && v.durablePoint.complete >= v.epochEnd
 }
 
 func (v *Volume) sendCommit() {
@@ -343,11 +347,11 @@ func (v *Volume) epochAdmitsLocked() bool {
 // belongs to the next one.
 func (v *Volume) epochCommittedLocked() {
 	p := v.commit.committed
-	if p.last >= v.epochEnd {
+	if p.complete >= v.epochEnd { // a batch of which only a part is committed is not
 		v.epochEnd = 0
 	}
-	if p.last > v.epochStart {
-		v.startEpochLocked(p.last, p.bytes)
+	if p.complete > v.epochStart {
+		v.startEpochLocked(p.complete, p.bytes)
 	}
 }
 
@@ -370,6 +374,7 @@ func (v *Volume) Deadline() (time.Duration, bool) {
 	if v.open != nil && len(v.open.spans) > 0 {
 		at(v.open.since + flushInterval)
 	}
+	closed := len(v.closed) > 0
 	if v.leader.TryLock() { // a leader that is at work sets its own
 		if v.failure.Load() == nil {
 			c := &v.commit
@@ -383,6 +388,9 @@ func (v *Volume) Deadline() (time.Duration, bool) {
 			}
 			if t, ok := v.roll.deadline(); ok {
 				at(t)
+			}
+			if len(v.inflight) == 0 && (closed || v.open != nil && len(v.open.spans) > 0 && v.openIsDueLocked()) {
+				at(now) // nothing is on its way that would wake anybody
 			}
 			if v.queue.Fd() < 0 && v.queue.Outstanding() > 0 {
 				at(now) // a queue that must be polled

@@ -133,18 +133,14 @@ func (v *Volume) startRoll() {
 	if missing <= 0 || now < r.retryAt {
 		return
 	}
-	n := manifestBlocks(len(*v.segments.Load()) + missing)
-	sizes := []device.BlockCount{n}
-	for range missing + reserveSegments {
-		sizes = append(sizes, v.segmentBlocks)
+	for missing > 0 && !v.holdsRoll(missing) {
+		missing-- // what there is room for, rather than nothing
 	}
-	for range reserveSegments {
-		sizes = append(sizes, manifestBlocks(len(*v.segments.Load())+missing+2*reserveSegments))
-	}
-	if n > mfBlocksMax || !v.space.holds(sizes...) {
+	if missing == 0 {
 		v.rollFull(now)
 		return
 	}
+	n := manifestBlocks(len(*v.segments.Load()) + missing)
 	for range missing {
 		lba, _ := v.space.alloc(v.segmentBlocks)
 		var life [32]byte
@@ -161,12 +157,25 @@ func (v *Volume) startRoll() {
 	r.step, r.retryAt = rollReserving, now
 }
 
+// holdsRoll reports whether n more segments and their manifest fit beside the reserve.
+func (v *Volume) holdsRoll(n int) bool {
+	have := len(*v.segments.Load())
+	sizes := []device.BlockCount{manifestBlocks(have + n)}
+	for range n + reserveSegments {
+		sizes = append(sizes, v.segmentBlocks)
+	}
+	for range reserveSegments {
+		sizes = append(sizes, manifestBlocks(have+n+2*reserveSegments))
+	}
+	return sizes[0] <= mfBlocksMax && v.space.holds(sizes...)
+}
+
 // rollFull says that there is no next segment, until the next try.
 func (v *Volume) rollFull(now time.Duration) {
 	v.roll.retryAt = now + rollRetry
 	v.mu.Lock()
 	first := !v.noSpace
-	v.noSpace = true
+	v.noSpace, v.wantReady = true, 1
 	v.mu.Unlock()
 	if first {
 		v.moved = true // whoever waits for room learns that there is none

@@ -113,7 +113,7 @@ func (v *Volume) segmentRoom(keep device.BlockCount) int {
 
 // wantSegmentsLocked asks for n segments to be opened ahead and says what to answer until they are.
 func (v *Volume) wantSegmentsLocked(n int) error {
-	if v.noSpace {
+	if v.noSpace { // a batch that needs less may still find room
 		return fmt.Errorf("no free segment: %w", ErrFull)
 	}
 	v.wantReady = max(v.wantReady, n)

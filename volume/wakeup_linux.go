@@ -29,10 +29,9 @@ func (w *wakeup) signal() {
 }
 
 func (w *wakeup) drain() {
-	if w.set.Load() {
+	if w.set.CompareAndSwap(true, false) { // before the read: a signal after it writes again
 		var b [8]byte
 		_, _ = unix.Read(w.event, b[:])
-		w.set.Store(false)
 	}
 }
 

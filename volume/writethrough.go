@@ -16,6 +16,7 @@ type throughWriter interface {
 const (
 	throughBytesMax   = 64 << 10         // longer frames are worth overlapping with the next one
 	throughLatencyMax = time.Millisecond // a slower device must not hold up the loop
+	throughFramesMax  = 4                // in one step, so that sockets get their turn
 	throughProbe      = time.Second      // how often a slow device is tried again
 )
 
