@@ -65,7 +65,8 @@ func NewEmbedded(path string) (*Embedded, error) {
 	return e, nil
 }
 
-func wallClock() Stamp { return Stamp(time.Now().UnixMilli()) }
+// wallClock rounds up, so that what counts on from it in whole milliseconds is not behind the clock that clients read.
+func wallClock() Stamp { return Stamp((time.Now().UnixMicro() + 999) / 1000) }
 
 // attachLocked opens the file if that has not happened yet.
 func (e *Embedded) attachLocked() error {

@@ -12,10 +12,7 @@ import (
 
 var errUnsupported = errors.New("the server runs on Linux only")
 
-type poller struct {
-	wake   int
-	events []event
-}
+type poller struct{ wake int }
 
 type event struct{}
 
@@ -32,7 +29,6 @@ func (p *poller) add(int, uint32) error                 { return errUnsupported 
 func (p *poller) modify(int, uint32) error              { return errUnsupported }
 func (p *poller) remove(int)                            {}
 func (p *poller) wait(time.Duration) []event            { return nil }
-func (p *poller) look() int                             { return 0 }
 func (p *poller) signal()                               {}
 func (p *poller) drain()                                {}
 func (p *poller) close()                                {}

@@ -20,13 +20,14 @@ type storeClock struct {
 	bounded bool
 	last    atomic.Int64 // the largest value given out or written in a frame
 	stamp   atomic.Int64 // the last stamp, ms
-	stampAt atomic.Int64 // monotonic ms when it arrived
+	stampAt atomic.Int64 // monotonic ns when it arrived
 }
 
-func (c *storeClock) start(clock Clock, bounded bool, frameTime int64, stamp epoch.Stamp) {
+// start takes Open's stamp, which arrived at the monotonic time at: what recovery did since then counts as time that passed.
+func (c *storeClock) start(clock Clock, bounded bool, frameTime int64, stamp epoch.Stamp, at time.Duration) {
 	c.clock, c.bounded = clock, bounded
 	c.last.Store(max(frameTime, int64(stamp)))
-	c.stampAt.Store(clock.Monotonic().Milliseconds())
+	c.stampAt.Store(int64(at))
 	c.stamp.Store(int64(stamp))
 }
 
@@ -36,16 +37,16 @@ func (c *storeClock) stamped(s epoch.Stamp) {
 	if !c.bounded || int64(s) < c.stamp.Load() {
 		return
 	}
-	c.stampAt.Store(c.clock.Monotonic().Milliseconds())
+	c.stampAt.Store(int64(c.clock.Monotonic()))
 	c.stamp.Store(int64(s))
 }
 
 func (c *storeClock) now() int64 {
-	elapsed := c.clock.Monotonic().Milliseconds() - c.stampAt.Load()
+	elapsed := c.clock.Monotonic() - time.Duration(c.stampAt.Load())
 	if c.bounded && !mutant.On(mutant.ExpireEarly) {
-		elapsed = min(elapsed, stampLead.Milliseconds())
+		elapsed = min(elapsed, stampLead)
 	}
-	t := c.stamp.Load() + max(elapsed, 0)
+	t := c.stamp.Load() + max(elapsed, 0).Milliseconds()
 	for {
 		last := c.last.Load()
 		if t <= last {

@@ -6,6 +6,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/volume"
 )
@@ -77,5 +78,23 @@ func TestTimeIsAskedForEachSecond(t *testing.T) {
 	}
 	if behind := int64(truth) - r.v.Now(); behind > 2000 {
 		t.Fatalf("store time is %d ms behind", behind)
+	}
+}
+
+// TestTimePassesWhileRecoveryWorks: store time counts on from the moment at which the counter answered Open.
+func TestTimePassesWhileRecoveryWorks(t *testing.T) {
+	const stamp = epoch.Stamp(1_800_000_000_000)
+	host := &hostClock{}
+	r := newRig(t, memdev.Options{Blocks: 512}, epochtest.Options{Clock: func() epoch.Stamp { return stamp }})
+	r.opts.Clock = host
+	r.dev.SetFault(func(q memdev.Request) memdev.Fault {
+		if q.Op == device.OpFlush {
+			host.mono += 70 * time.Millisecond // a slow flush before the opening frame
+		}
+		return memdev.Fault{}
+	})
+	r.open()
+	if late := int64(stamp) + 70 - r.v.Now(); late > 0 {
+		t.Fatalf("store time is %d ms behind", late)
 	}
 }

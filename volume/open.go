@@ -66,6 +66,7 @@ func (v *Volume) open1(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open at the trusted counter: %w", err)
 	}
+	answered := v.clock.Monotonic()
 	v.gen = opened.Gen
 	v.random = generator{seed: v.keys.Seed(uint64(opened.Gen), opened.Random)}
 	// Read the disk again, unless nobody else can have written since.
@@ -83,7 +84,7 @@ func (v *Volume) open1(ctx context.Context) error {
 	if found.sb != nil {
 		frameTime = found.last.time
 	}
-	v.time.start(v.clock, v.service.TimeBounded(), frameTime, opened.Stamp)
+	v.time.start(v.clock, v.service.TimeBounded(), frameTime, opened.Stamp, answered)
 	if err := v.opening(ctx, found, opened.Current); err != nil {
 		return err
 	}
