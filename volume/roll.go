@@ -140,9 +140,11 @@ func (v *Volume) startRoll() {
 		v.rollFull(now)
 		return
 	}
+	// In the order in which holdsRoll tried it, so that what fitted there fits here.
 	n := manifestBlocks(len(*v.segments.Load()) + missing)
+	r.manifest = extent{v.space.mustAlloc(n), n}
 	for range missing {
-		lba, _ := v.space.alloc(v.segmentBlocks)
+		lba := v.space.mustAlloc(v.segmentBlocks)
 		var life [32]byte
 		v.random.read(life[:])
 		s, err := v.newSegment(lba, v.gen, life)
@@ -152,8 +154,6 @@ func (v *Volume) startRoll() {
 		}
 		r.segments = append(r.segments, s)
 	}
-	lba, _ := v.space.alloc(n)
-	r.manifest = extent{lba, n}
 	r.step, r.retryAt = rollReserving, now
 }
 

@@ -39,6 +39,15 @@ func (s *space) alloc(n device.BlockCount) (device.LBA, bool) {
 	return 0, false
 }
 
+// mustAlloc is alloc of what holds has found room for. It never returns a place that was not free: block 0 is a superblock.
+func (s *space) mustAlloc(n device.BlockCount) device.LBA {
+	lba, ok := s.alloc(n)
+	if !ok {
+		panic("internal error: room that was there is gone")
+	}
+	return lba
+}
+
 // take removes a run that something live refers to. It reports false if part of it is not free: two references to one block.
 func (s *space) take(x extent) bool {
 	i, found := slices.BinarySearchFunc(s.free, x.lba, func(e extent, lba device.LBA) int {
