@@ -21,11 +21,11 @@ type RedisOptions struct {
 	Rounds int           // default 7
 	Slice  time.Duration // how long one side runs at a time; default 2 s
 	Only   string        // run only workloads whose name contains this
+	Load   string        // "own" (default) or "redis-benchmark"
 	Out    io.Writer
 }
 
-// workload is one row of the comparison. The load comes from redis-benchmark, which costs less CPU than a generator of ours and
-// is nobody's.
+// workload is one row of the comparison.
 type workload struct {
 	name        string
 	command     string // of redis-benchmark -t
@@ -75,10 +75,18 @@ func CompareRedis(ctx context.Context, o RedisOptions) error {
 	if o.Slice == 0 {
 		o.Slice = 2 * time.Second
 	}
-	load, err := lookPath("redis-benchmark", "redis-tools")
-	if err != nil {
-		return err
+	load := ""
+	switch o.Load {
+	case "", "own":
+	case "redis-benchmark":
+		var err error
+		if load, err = lookPath("redis-benchmark", "redis-tools"); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("load %q: own or redis-benchmark", o.Load)
 	}
+	var err error
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp(".", "cvmstore-bench-"); err != nil {
 			return err
@@ -189,8 +197,11 @@ func compareRow(ctx context.Context, o RedisOptions, load string, p pair, w work
 }
 
 // run lets redis-benchmark send n requests and reads its CSV line: rps, then avg, min, p50, p95, p99 and max in ms.
-func run(ctx context.Context, load string, s *server, w workload, n int) (sample, error) {
-	out, err := exec.CommandContext(ctx, load, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-t", w.command, "-c", strconv.Itoa(w.clients),
+func run(ctx context.Context, program string, s *server, w workload, n int) (sample, error) {
+	if program == "" {
+		return generate(ctx, load{port: s.port, get: w.command == "get", clients: w.clients, pipeline: w.pipeline, n: n})
+	}
+	out, err := exec.CommandContext(ctx, program, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-t", w.command, "-c", strconv.Itoa(w.clients),
 		"-P", strconv.Itoa(w.pipeline), "-d", strconv.Itoa(valueBytes), "-r", strconv.Itoa(keys), "-n", strconv.Itoa(n), "--csv").Output()
 	if err != nil {
 		return sample{}, fmt.Errorf("redis-benchmark against %s: %w", s.name, err)

@@ -18,12 +18,13 @@ type benchRedis struct {
 	Rounds int           `default:"7" help:"Rounds; each runs both sides, one after the other."`
 	Slice  time.Duration `default:"2s" help:"How long one side runs at a time."`
 	Only   string        `help:"Run only the rows whose name contains this." placeholder:"TEXT"`
+	Load   string        `default:"own" enum:"own,redis-benchmark" help:"Who sends: own (one thread, cheaper a request) or redis-benchmark."`
 }
 
 // Run prints the table.
 func (b *benchRedis) Run(s *streams) error {
 	return bench.CompareRedis(context.Background(), bench.RedisOptions{
-		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Out: s.out,
+		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Load: b.Load, Out: s.out,
 	})
 }
 

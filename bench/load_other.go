@@ -1,0 +1,20 @@
+//go:build !linux
+
+package bench
+
+import (
+	"context"
+	"errors"
+)
+
+type load struct {
+	port     int
+	get      bool
+	clients  int
+	pipeline int
+	n        int
+}
+
+func generate(context.Context, load) (sample, error) {
+	return sample{}, errors.New("the load generator needs Linux: unsupported")
+}
