@@ -6,21 +6,22 @@ import (
 )
 
 // The functions of this file are the only ones that change what the index says of a key. The running server calls them
-// with the records that it has just appended, recovery with those that it reads back, so that both come to the same
-// index and the same multiset hash. All follow one rule: the highest counter wins, and of two equal ones the later place,
-// because compaction moves records with their counters unchanged (DESIGN.md 6.3).
+// with the records that it has just appended, recovery with those that it reads back in whatever order, so that both come to
+// the same index. All follow one rule: the highest counter wins, and of two equal ones the later place, because compaction
+// moves records with their counters unchanged (DESIGN.md 6.3). Recovery leaves sums, counts and what died for Settle.
 
-// ledger takes the changes of the multiset hash: the batch (volume.Tx), or recovery's volume.Delta.
+// ledger takes the changes of the multiset hash, and which records died: the batch (volume.Tx).
 type ledger interface {
 	Add(x volume.Sum)
 	Remove(x volume.Sum)
+	Dead(at volume.Place, size int)
 }
 
 // writer changes tables and their multiset items.
 type writer struct {
 	s    *Space
 	v    *volume.Volume
-	l    ledger
+	l    ledger // nil: recovery
 	item []byte // scratch
 }
 
@@ -33,7 +34,7 @@ func (w *writer) hash(tb *table, p spot) volume.Sum {
 // debit takes a live entry out of the sums and counts, before it changes.
 func (w *writer) debit(tb *table, p spot) {
 	e := p.entry()
-	if !e.live() {
+	if !e.live() || w.l == nil {
 		return
 	}
 	x := w.hash(tb, p)
@@ -50,7 +51,7 @@ func (w *writer) debit(tb *table, p spot) {
 // credit puts it back in, after the change.
 func (w *writer) credit(tb *table, p spot) {
 	e := p.entry()
-	if !e.live() {
+	if !e.live() || w.l == nil {
 		return
 	}
 	x := w.hash(tb, p)
@@ -71,20 +72,46 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 	}
 	if e.value == c {
 		if e.access&flagBuried == 0 {
-			e.place = at
+			e.place = max(e.place, at)
 		}
 		return false
 	}
 	w.debit(tb, p)
 	w.drop(e)
+	w.died(e, e.counter < c)
 	e.setKind(r.typ, r.encoding)
 	e.value, e.place, e.size = c, at, uint32(size)
 	if c > e.counter { // else recovery has seen a newer expiry of this value already
 		e.counter, e.expiry, e.metaSeg = c, r.expiry, 0
 	}
-	tb.newest = max(tb.newest, c)
+	w.noteNewest(tb, c)
 	w.credit(tb, p)
 	return true
+}
+
+// died reports that nothing needs the records of an entry any more, before it changes: that of its value or delete, and, with
+// expiry, that of a newer change of its expiry.
+func (w *writer) died(e *entry, expiry bool) {
+	if w.l == nil || e.value == 0 {
+		return
+	}
+	w.l.Dead(e.place, int(e.size))
+	if expiry {
+		w.expiryDied(e)
+	}
+}
+
+func (w *writer) expiryDied(e *entry) {
+	if w.l != nil && e.counter > e.value && e.live() {
+		w.l.Dead(volume.Place(e.metaSeg)<<32, ExpireSize(e.keyLen()))
+	}
+}
+
+// noteNewest keeps the newest change of a table; recovery finds it in the end.
+func (w *writer) noteNewest(tb *table, c volume.Counter) {
+	if w.l != nil {
+		tb.newest = max(tb.newest, c)
+	}
 }
 
 // setExpiry gives the entry at p a new expiry (0: none).
@@ -95,11 +122,12 @@ func (w *writer) setExpiry(tb *table, p spot, expiry int64, c volume.Counter, at
 	}
 	if e.counter < c {
 		w.debit(tb, p)
-		e.counter, e.expiry = c, expiry
-		tb.newest = max(tb.newest, c)
+		w.expiryDied(e)
+		e.counter, e.expiry, e.metaSeg = c, expiry, 0
+		w.noteNewest(tb, c)
 		w.credit(tb, p)
 	}
-	e.metaSeg = uint32(at >> 32)
+	e.metaSeg = max(e.metaSeg, uint32(at>>32))
 	return true
 }
 
@@ -112,25 +140,22 @@ func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size
 	if e.counter < c {
 		w.debit(tb, p)
 		w.drop(e)
+		w.died(e, true)
 		e.setKind(TypeNone, 0)
 		e.access |= flagBuried
-		e.counter, e.value, e.expiry, e.metaSeg = c, c, 0, 0
-		tb.newest = max(tb.newest, c)
+		e.counter, e.value, e.expiry, e.metaSeg, e.place = c, c, 0, 0, 0
+		w.noteNewest(tb, c)
 	}
-	e.place, e.size = at, uint32(size)
+	e.place, e.size = max(e.place, at), uint32(size)
 	return true
 }
 
-// flush empties a table: all stripes are locked, or nobody else is there yet. The sum of its items is subtracted as one.
-func (w *writer) flush(tb *table, c volume.Counter) {
-	if c <= tb.flushed {
-		return
+// flush empties a table: all stripes are locked. The sum of its items is subtracted as one.
+func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
+	if tb.flushed != 0 {
+		w.l.Dead(tb.flushPlace, flushSize)
 	}
-	tb.flushed = c
-	if tb.newest > c {
-		w.flushOlder(tb, c)
-		return
-	}
+	tb.flushed, tb.flushPlace = c, at
 	w.l.Remove(tb.sum)
 	tb.sum, tb.live, tb.expires, tb.newest = volume.Sum{}, 0, 0, c
 	for i := range w.s.stripes {
@@ -143,44 +168,19 @@ func (w *writer) flush(tb *table, c volume.Counter) {
 	}
 }
 
-// flushOlder is the flush of a recovery that has seen newer records already: only what is older goes.
-func (w *writer) flushOlder(tb *table, c volume.Counter) {
-	for i := range w.s.stripes {
-		st := &w.s.stripes[i]
-		d := st.dirs[tb.number]
-		if d == nil {
-			continue
-		}
-		d.each(func(sh *shard) bool {
-			for i := len(sh.entries) - 1; i >= 0; i-- {
-				p := spot{st, d, sh, i}
-				e := p.entry()
-				switch {
-				case e.counter < c:
-					w.debit(tb, p)
-					w.drop(e)
-					sh.remove(i)
-				case e.value < c: // a newer expiry whose put is still to come
-					w.debit(tb, p)
-					w.drop(e)
-					e.value = 0
-					e.access = e.access&accessMask | flagPending
-				}
-			}
-			return true
-		})
-	}
-}
-
 // assign gives a database its table, since c. The table's own keys and sum stay as they are.
 func (w *writer) assign(db int, tb *table, c volume.Counter) {
-	if old := w.s.swapped[db]; old >= c {
+	old := w.s.swapped[db]
+	if old >= c {
 		return
-	} else if old != 0 {
+	}
+	if old != 0 && w.l != nil {
 		w.l.Remove(w.databaseHash(db))
 	}
 	w.s.tables[db], w.s.swapped[db] = tb, c
-	w.l.Add(w.databaseHash(db))
+	if w.l != nil {
+		w.l.Add(w.databaseHash(db))
+	}
 }
 
 func (w *writer) databaseHash(db int) volume.Sum {

@@ -72,10 +72,10 @@ func (t *Tx) FlushAll() error {
 
 func (t *Tx) flush(db int) {
 	tb := t.w.s.tables[db]
-	payload, c, _ := t.append(KindFlush, flushSize)
+	payload, c, at := t.append(KindFlush, flushSize)
 	encodeFlush(payload, tb.number)
 	t.touchDatabase(db, c, tb)
-	t.w.flush(tb, c)
+	t.w.flush(tb, c, at)
 	if f := t.w.s.o.OnChange; f != nil {
 		f(db, nil, "flushdb", c)
 	}

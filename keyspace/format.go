@@ -117,6 +117,14 @@ func decodePut(p []byte) (r record, err error) {
 	return r, nil
 }
 
+// putMeta returns how much of a put comes before its value.
+func putMeta(p []byte) int {
+	if len(p) < putHeaderSize {
+		return len(p)
+	}
+	return min(len(p), putHeaderSize+int(binary.LittleEndian.Uint32(p[offKeyLen:])))
+}
+
 func encodeExpire(p []byte, r *record) {
 	encodeKey(p, r.table, expireHeaderSize, r.key)
 	binary.LittleEndian.PutUint64(p[offExpiry:], uint64(r.expiry))

@@ -2,16 +2,29 @@ package keyspace
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"cvmstore/volume"
 )
 
-// Replay implements volume.Replayer: it applies one record of a completed batch, as the running server did when it wrote
-// it. Records come in chain order, but compaction may have moved some behind newer ones. Deletes are kept as tombstones
-// until Attach for that reason. Nothing expires here (DESIGN.md 4.7).
-func (s *Space) Replay(v *volume.Volume, r volume.Record, d *volume.Delta) error {
-	w := &s.recovery
-	w.s, w.v, w.l = s, v, d
+// Meta implements volume.Replayer: recovery needs everything but values.
+func (s *Space) Meta(k volume.Kind, payload []byte) int {
+	switch {
+	case k == KindPut:
+		return putMeta(payload)
+	case k >= elementsMin:
+		if e := s.elementsOf(k); e != nil {
+			return e.Meta(k, payload)
+		}
+	}
+	return len(payload)
+}
+
+// Replay implements volume.Replayer: it applies one record of a completed batch. Records come in any order, from several
+// goroutines at once. Deletes stay as tombstones, and expiries whose value is still to come as pending entries, until Settle.
+// Nothing expires here (DESIGN.md 4.7).
+func (s *Space) Replay(v *volume.Volume, r volume.Record) error {
+	w := &writer{s: s, v: v}
 	if err := w.replay(r); err != nil {
 		return fmt.Errorf("replay record %d of kind %d: %w: %w", r.Counter, r.Kind, err, volume.ErrCorrupt)
 	}
@@ -48,18 +61,12 @@ func (w *writer) replay(r volume.Record) error {
 			w.bury(tb, p, r.Counter, r.Place, r.Size)
 		})
 	case KindFlush:
-		number, err := decodeFlush(r.Payload)
-		if err != nil {
-			return err
-		}
-		tb, err := w.s.table(number)
-		if err != nil {
-			return err
-		}
-		w.flush(tb, r.Counter)
-		return nil
+		return w.replayFlush(r)
 	case KindSwap:
 		return w.replaySwap(r)
+	}
+	if e := w.s.elementsOf(r.Kind); e != nil {
+		return e.Replay(w.v, r)
 	}
 	return fmt.Errorf("unknown kind: %w", errRecord)
 }
@@ -70,13 +77,35 @@ func (w *writer) replayKey(rec *record, r volume.Record, apply func(tb *table, p
 	if err != nil {
 		return err
 	}
-	if r.Counter <= tb.flushed {
-		return nil
+	if uint64(r.Counter) <= atomic.LoadUint64((*uint64)(&tb.flushed)) {
+		return nil // Settle looks again: the flush may come later
 	}
-	p := w.s.obtain(tb, w.s.hash(rec.key), rec.key)
-	apply(tb, p)
-	if e := p.entry(); !e.live() && e.counter == r.Counter {
-		p.buried(tb.number)
+	h := w.s.hash(rec.key)
+	st := &w.s.stripes[stripeOf(h)]
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	apply(tb, w.s.obtain(tb, h, rec.key))
+	return nil
+}
+
+// replayFlush takes note of a flush; Settle drops what is older.
+func (w *writer) replayFlush(r volume.Record) error {
+	number, err := decodeFlush(r.Payload)
+	if err != nil {
+		return err
+	}
+	tb, err := w.s.table(number)
+	if err != nil {
+		return err
+	}
+	w.s.replayMu.Lock()
+	defer w.s.replayMu.Unlock()
+	switch {
+	case r.Counter > tb.flushed:
+		atomic.StoreUint64((*uint64)(&tb.flushed), uint64(r.Counter))
+		tb.flushPlace = r.Place
+	case r.Counter == tb.flushed:
+		tb.flushPlace = max(tb.flushPlace, r.Place)
 	}
 	return nil
 }
@@ -86,6 +115,8 @@ func (w *writer) replaySwap(r volume.Record) error {
 	if err != nil {
 		return err
 	}
+	w.s.replayMu.Lock()
+	defer w.s.replayMu.Unlock()
 	for i := range sw.db {
 		if _, err := w.s.table(sw.db[i]); err != nil { // as many databases as tables
 			return err

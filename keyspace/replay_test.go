@@ -36,26 +36,24 @@ func hasher(t *testing.T) *volume.Volume {
 	return v
 }
 
-// total is a ledger that keeps the sum.
-type total struct{ sum volume.Sum }
-
-func (l *total) Add(x volume.Sum)    { l.sum.Add(x) }
-func (l *total) Remove(x volume.Sum) { l.sum.Sub(x) }
-
 // replica is a space that is fed with records.
 type replica struct {
 	*Space
-	l total
+	v *volume.Volume
 }
 
 func newReplica(v *volume.Volume) *replica {
-	r := &replica{Space: New(Options{CacheBytes: -1, Databases: 3})}
-	r.recovery = writer{s: r.Space, v: v, l: &r.l}
-	return r
+	return &replica{New(Options{CacheBytes: -1, Databases: 3}), v}
 }
 
+func (r *replica) replay(rec volume.Record) error { return r.Replay(r.v, rec) }
+
 // state lists the live entries of all tables, and the counts.
-func (r *replica) state() map[string]string {
+func (r *replica) state(t *testing.T) map[string]string {
+	t.Helper()
+	if err := r.Settle(r.v, &volume.Delta{}); err != nil {
+		t.Fatal(err)
+	}
 	m := map[string]string{}
 	for db, tb := range r.tables {
 		m[fmt.Sprint("database ", db)] = fmt.Sprint(tb.number, r.swapped[db])
@@ -89,7 +87,7 @@ func (h *history) next() volume.Record {
 	rec := record{table: uint16(h.rng.IntN(3)), typ: TypeString, key: fmt.Appendf(nil, "k%d", h.rng.IntN(6))}
 	h.c++
 	p := h.r.find(h.r.numbered[rec.table], h.r.hash(rec.key), rec.key)
-	exists := p.i >= 0 && p.entry().live()
+	exists := p.i >= 0 && p.entry().live() && p.entry().value > h.r.numbered[rec.table].flushed
 	kind := KindPut
 	switch n := h.rng.IntN(40); {
 	case n == 0:
@@ -144,7 +142,7 @@ func (h *history) needed(r volume.Record) bool {
 		return true
 	}
 	p := h.r.find(h.r.numbered[rec.table], h.r.hash(rec.key), rec.key)
-	if p.i < 0 || !p.entry().live() {
+	if p.i < 0 || !p.entry().live() || p.entry().value <= h.r.numbered[rec.table].flushed {
 		return false
 	}
 	return r.Kind == KindPut && p.entry().value == r.Counter || r.Kind == KindExpire && p.entry().counter == r.Counter
@@ -160,7 +158,7 @@ func TestRecoveryAfterCompactionComesToTheSameState(t *testing.T) {
 		var chain []volume.Record
 		for range 120 {
 			r := h.next()
-			if err := h.r.recovery.replay(r); err != nil {
+			if err := h.r.replay(r); err != nil {
 				t.Fatal(err)
 			}
 			chain = append(chain, r)
@@ -188,20 +186,13 @@ func (h *history) compare(t *testing.T, v *volume.Volume, chain []volume.Record,
 	again := newReplica(v)
 	for i, r := range chain {
 		r.Place = volume.Place(i + 1)
-		if err := again.recovery.replay(r); err != nil {
+		if err := again.replay(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := h.r.state()
-	if got := again.state(); !maps.Equal(got, want) || again.l != h.r.l {
+	want := h.r.state(t)
+	if got := again.state(t); !maps.Equal(got, want) {
 		t.Fatalf("%s: recovered\n%v, want\n%v", what, got, want)
-	}
-	again.Attach(v)
-	if n := again.Stats().Tombstones; n != 0 {
-		t.Fatalf("%s: %d tombstones after attaching", what, n)
-	}
-	if got := again.state(); !maps.Equal(got, want) {
-		t.Fatalf("%s: attaching changed the state", what)
 	}
 }
 
@@ -213,7 +204,7 @@ func TestRecoveryDoesNotDependOnOrder(t *testing.T) {
 		var chain []volume.Record
 		for range 60 {
 			r := h.next()
-			if err := h.r.recovery.replay(r); err != nil {
+			if err := h.r.replay(r); err != nil {
 				t.Fatal(err)
 			}
 			chain = append(chain, r)
@@ -243,7 +234,7 @@ func TestReplayRefusesStrangeRecords(t *testing.T) {
 		"empty":            {Kind: KindDelete},
 	} {
 		r.Counter = 1
-		if err := newReplica(v).recovery.replay(r); err == nil {
+		if err := newReplica(v).replay(r); err == nil {
 			t.Errorf("%s passes", name)
 		}
 	}

@@ -58,8 +58,9 @@ type Space struct {
 	swapped  []volume.Counter // by database: the newest swap that gave it its table; guarded by all stripes
 	numbered []*table         // by their own numbers; never changes
 	types    [typesMax]Type
+	elements []elementKinds
 
-	recovery writer        // used by Replay only
+	replayMu sync.Mutex    // recovery: flushes and swaps
 	base     int64         // store time of Attach, ms, at which the access clock began
 	clock    atomic.Uint32 // seconds since then, modulo 1<<24: what entries' access fields hold
 
@@ -77,6 +78,8 @@ type table struct {
 	sum     volume.Sum
 	flushed volume.Counter // newest flush: keys that were never seen are absent since then
 	newest  volume.Counter // newest change
+
+	flushPlace volume.Place // of the newest flush's record
 }
 
 // New makes an empty Space.
@@ -113,19 +116,15 @@ func (s *Space) Reset() {
 		st.expiry = never
 		st.watched = nil
 	}
+	for _, x := range s.elements {
+		x.e.Reset()
+	}
 }
 
-// Attach gives the space the volume that has replayed it. What replay remembered of absent keys goes: all of it is
-// committed.
+// Attach gives the space the volume that has replayed it.
 func (s *Space) Attach(v *volume.Volume) {
 	s.v = v
 	s.base = v.Now()
-	for i := range s.stripes {
-		st := &s.stripes[i]
-		st.mu.Lock()
-		st.purge(v, st.tombs.len())
-		st.mu.Unlock()
-	}
 }
 
 // Databases returns how many databases there are.

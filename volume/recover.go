@@ -129,10 +129,25 @@ func (v *Volume) tryCandidate(sb *superblock, t epoch.State) (*recovered, *refus
 		return refuse(w.r.last.last, errors.New("the chain does not contain the committed tag"))
 	case !w.named && !mutant.On(mutant.AcceptOlderManifest):
 		return refuse(w.r.last.last, errors.New("its manifest is not named by the accepted chain"))
-	case w.sum.sum != w.r.last.set && !mutant.On(mutant.DropMultiset):
-		return refuse(w.r.last.last, fmt.Errorf("the multiset hash of all live items does not agree: %w", ErrCorrupt))
+	}
+	if err := v.settle(w.r); err != nil {
+		return refuse(w.r.last.last, err)
 	}
 	return w.r, nil
+}
+
+// settle lets the stores add up what they hold, and compares the sum with the one in the last accepted frame (6.4.4).
+func (v *Volume) settle(r *recovered) error {
+	d := &Delta{segments: r.segments}
+	for _, s := range v.opts.Stores {
+		if err := s.Settle(v, d); err != nil {
+			return err
+		}
+	}
+	if d.sum != r.last.set && !mutant.On(mutant.DropMultiset) {
+		return fmt.Errorf("the multiset hash of all live items does not agree: %w", ErrCorrupt)
+	}
+	return nil
 }
 
 // walker follows one chain and replays its records.
@@ -144,7 +159,6 @@ type walker struct {
 	found bool // the committed tag was met
 	named bool // an accepted frame names the manifest
 	batch *openBatch
-	sum   Delta
 }
 
 // openBatch collects the parts of a batch that spans frames; it is applied when its end comes, or never (DESIGN.md 4.8).
@@ -313,10 +327,11 @@ func (w *walker) replay(seg *segment, rec openedRecord) error {
 	if s == nil {
 		return fmt.Errorf("record of store %d, which this program does not know: %w", rec.store, ErrCorrupt)
 	}
+	meta := s.Meta(rec.kind, rec.payload) // no more than a summary has: values are never needed here
 	err := s.Replay(w.v, Record{
 		Store: rec.store, Kind: rec.kind, Counter: rec.counter, Place: placeOf(seg.ordinal, rec.offset),
-		Size: len(rec.payload), Payload: rec.payload,
-	}, &w.sum)
+		Size: len(rec.payload), Payload: rec.payload[:min(meta, len(rec.payload))],
+	})
 	if err != nil {
 		return fmt.Errorf("record at block %d: %w", seg.lba+device.LBA(rec.offset/device.BlockSize), err)
 	}

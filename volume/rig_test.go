@@ -40,26 +40,61 @@ func toyHash(v *volume.Volume, key uint32, c volume.Counter) volume.Sum {
 	return v.ItemHash(volume.StoreKeys, binary.BigEndian.AppendUint32(nil, key), c)
 }
 
-type summer interface {
-	Add(volume.Sum)
-	Remove(volume.Sum)
-}
-
-func (s *toyStore) apply(v *volume.Volume, kind volume.Kind, key uint32, it toyItem, d summer) {
-	if old, ok := s.items[key]; ok {
-		d.Remove(toyHash(v, key, old.counter))
+// apply changes the map; tx is nil in recovery.
+func (s *toyStore) apply(v *volume.Volume, kind volume.Kind, key uint32, it toyItem, tx *volume.Tx) {
+	old, ok := s.items[key]
+	if ok && tx != nil {
+		tx.Remove(toyHash(v, key, old.counter))
+		tx.Dead(old.place, old.size)
 	}
 	delete(s.items, key)
 	if kind == toyPut {
 		s.items[key] = it
-		d.Add(toyHash(v, key, it.counter))
+		if tx != nil {
+			tx.Add(toyHash(v, key, it.counter))
+		}
 	}
 }
 
-func (s *toyStore) Replay(v *volume.Volume, r volume.Record, d *volume.Delta) error {
+// Meta implements volume.Replayer: values are kept here, so that tests may compare them.
+func (s *toyStore) Meta(_ volume.Kind, payload []byte) int { return len(payload) }
+
+func (s *toyStore) Replay(v *volume.Volume, r volume.Record) error {
 	key := binary.BigEndian.Uint32(r.Payload)
-	s.apply(v, r.Kind, key, toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}, d)
+	s.apply(v, r.Kind, key, toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}, nil)
 	return nil
+}
+
+func (s *toyStore) Settle(v *volume.Volume, d *volume.Delta) error {
+	for k, it := range s.items {
+		d.Add(toyHash(v, k, it.counter))
+		d.Live(it.place, it.size)
+	}
+	return nil
+}
+
+func (s *toyStore) Live(_ *volume.Volume, r volume.Record) bool {
+	it, ok := s.items[binary.BigEndian.Uint32(r.Payload)]
+	return ok && it.place == r.Place
+}
+
+func (s *toyStore) Move(v *volume.Volume, r volume.Record) (bool, error) {
+	if !s.Live(v, r) {
+		return false, nil
+	}
+	tx, err := v.Begin(r.Size, 1, volume.ClassMove)
+	if err != nil {
+		return false, err
+	}
+	p, at := tx.Append(r.Store, r.Kind, r.Counter, r.Size)
+	copy(p, r.Payload)
+	key := binary.BigEndian.Uint32(p)
+	it := s.items[key]
+	it.place = at
+	s.items[key] = it
+	tx.Dead(r.Place, r.Size)
+	tx.End()
+	return true, nil
 }
 
 type op struct {

@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"sync/atomic"
+
 	"cvmstore/epoch"
 	"cvmstore/ioengine/device"
 )
@@ -12,6 +14,8 @@ type segment struct {
 	gen     epoch.Generation
 	life    [32]byte
 	keys    *segmentKeys
+
+	live atomic.Int64 // bytes of records that something needs, overhead included
 
 	// The leader's, and recovery's:
 	end     device.BlockCount // blocks that sealed frames fill

@@ -40,14 +40,22 @@ func sumFrom(b []byte) (s Sum) {
 	return s
 }
 
-// Delta collects the changes that one batch makes to the multiset hash.
-type Delta struct{ sum Sum }
+// Delta collects what the stores hold at the end of a recovery (Replayer.Settle): the sum of all live items, and which records
+// are live. Live may be called from several goroutines at once, Add from one.
+type Delta struct {
+	sum      Sum
+	segments []*segment // by ordinal - 1
+}
 
-// Add puts an item in.
+// Add puts an item, or a sum of items, in.
 func (d *Delta) Add(x Sum) { d.sum.Add(x) }
 
-// Remove takes an item, or a whole sub-sum, out.
-func (d *Delta) Remove(x Sum) { d.sum.Sub(x) }
+// Live counts a record as live: payload of size bytes at a place that Replay was given.
+func (d *Delta) Live(at Place, size int) {
+	if i := int(at.ordinal()) - 1; i >= 0 && i < len(d.segments) {
+		d.segments[i].live.Add(int64(recOverhead + size))
+	}
+}
 
 // itemHashStack is the longest input that ItemHash builds on its stack.
 const itemHashStack = 512

@@ -15,7 +15,7 @@ type Tx struct {
 	bytes    int     // of records appended, overhead included
 	budget   int     // what Begin admitted
 	big      bool    // spans frames: begin, part and end records
-	delta    Delta
+	sum      Sum     // what the batch adds to the multiset hash
 }
 
 // pendingBytesMax bounds what waits in memory to be sealed; beyond it Begin answers ErrBusy.
@@ -185,15 +185,30 @@ func (t *Tx) append(s Store, k Kind, c Counter, size int) []byte {
 		flags = recPart
 	}
 	putEnvelope(f.buf[from+recPrefix:], s, k, flags, c)
+	if s != storeVolume {
+		f.seg.live.Add(int64(n))
+	}
 	t.appended++
 	return f.buf[from+recOverhead:]
 }
 
 // Add puts an item into the multiset hash when the batch ends.
-func (t *Tx) Add(x Sum) { t.delta.Add(x) }
+func (t *Tx) Add(x Sum) { t.sum.Add(x) }
 
 // Remove takes an item, or a sum of items, out of it.
-func (t *Tx) Remove(x Sum) { t.delta.Remove(x) }
+func (t *Tx) Remove(x Sum) { t.sum.Sub(x) }
+
+// Dead says that nothing needs the record with a payload of size bytes at a place any more. It may be called outside of a batch,
+// too (Volume.Dead).
+func (t *Tx) Dead(at Place, size int) { t.v.Dead(at, size) }
+
+// Dead says that nothing needs a record any more. Each record is counted as live from its Append on, and reported dead once:
+// this is how compaction finds the segments that are worth it.
+func (v *Volume) Dead(at Place, size int) {
+	if seg := v.segmentAt(at); seg != nil {
+		seg.live.Add(-int64(recOverhead + size))
+	}
+}
 
 // End closes the batch and returns its last counter, or 0 if nothing was appended: then it never was.
 func (t *Tx) End() Counter {
@@ -207,7 +222,7 @@ func (t *Tx) End() Counter {
 		le.PutUint64(t.append(storeVolume, kindEnd, v.last, 8), parts)
 	}
 	if t.appended > 0 {
-		v.set.Add(t.delta.sum)
+		v.set.Add(t.sum)
 		v.complete = v.last
 		v.bytes += uint64(t.bytes)
 		v.applied.Store(uint64(v.last))

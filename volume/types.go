@@ -63,6 +63,7 @@ type Class uint8
 const (
 	ClassNormal  Class = iota
 	ClassReclaim       // deletes, expiry, trims: what gives space back
+	ClassMove          // compaction
 )
 
 // Errors, told apart by what the caller must do.
@@ -87,23 +88,40 @@ var (
 	ErrClosed = errors.New("the volume is closed")
 )
 
-// Record is one record as recovery hands it to its store.
+// Record is one record as recovery and compaction hand it to its store.
 type Record struct {
 	Store   Store
 	Kind    Kind
 	Counter Counter
 	Place   Place
-	Size    int    // of Payload, bytes
-	Payload []byte // valid during the call only
+	Size    int    // of the whole payload, bytes
+	Payload []byte // its front, of the length that Meta gave, or all of it; valid during the call only
 }
 
-// Replayer is a store as recovery sees it.
+// Replayer is a store as recovery and compaction see it (DESIGN.md 6.3, 6.4).
+//
+// Recovery reads summaries, not records: of each record it has kind, counter, place, size and the front of the payload that Meta
+// names. It calls Replay for every record that has not been dropped, in no order and from several goroutines at once, then
+// Settle once. So a store applies one rule: the highest counter wins, and of two equal ones (a record and its copy by Move) the
+// later place.
 type Replayer interface {
 	// Reset forgets everything: recovery starts over with another manifest.
 	Reset()
-	// Replay applies one record of a completed batch, in chain order, and makes the same changes to the multiset hash as
-	// when the record was written.
-	Replay(v *Volume, r Record, d *Delta) error
+	// Meta returns how many bytes from the front of a payload recovery needs: keys, expiry, pointers; not values. It is a
+	// function of kind and payload alone, and is called under the append lock: it does no more than add up lengths.
+	Meta(k Kind, payload []byte) int
+	// Replay applies one record of a completed batch. Payload has the length that Meta gave it.
+	Replay(v *Volume, r Record) error
+	// Settle comes after the last Replay: it puts every live item into the multiset hash, and says which records are live.
+	Settle(v *Volume, d *Delta) error
+	// Live reports whether the record, of which Payload is the front, is still needed at its place: what the index names, or
+	// a tombstone that still hides older records (DESIGN.md 6.3). It takes the lock of the record's key for itself.
+	Live(v *Volume, r Record) bool
+	// Move appends a live record again, with its counter unchanged: r.Payload is all of it, from the device, verified. Under
+	// the lock of its key it looks once more whether the record is needed at r.Place, opens a batch of ClassMove for it, points
+	// the index to the new place, and reports the old one dead (Tx.Dead). A record that is no longer needed is left where it
+	// is: moved is false. ErrBusy, ErrFull: nothing was changed.
+	Move(v *Volume, r Record) (moved bool, err error)
 }
 
 // KeySource is what the volume needs to know of keys; seal satisfies it.

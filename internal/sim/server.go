@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"sync"
 
 	"cvmstore/epoch"
 	"cvmstore/ioengine/memdev"
@@ -42,6 +43,7 @@ type event struct {
 // tap stands between recovery and the keyspace, and sees the newest counter that was replayed: where the recovered state ends.
 type tap struct {
 	*keyspace.Space
+	mu      sync.Mutex
 	last    volume.Counter
 	records int
 	swallow func(volume.Record) bool // for directed scenarios: a store that loses records
@@ -54,13 +56,15 @@ func (t *tap) Reset() {
 }
 
 // Replay implements volume.Replayer.
-func (t *tap) Replay(v *volume.Volume, r volume.Record, d *volume.Delta) error {
+func (t *tap) Replay(v *volume.Volume, r volume.Record) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.last = max(t.last, r.Counter)
 	t.records++
 	if t.swallow != nil && t.swallow(r) {
 		return nil
 	}
-	return t.Space.Replay(v, r, d)
+	return t.Space.Replay(v, r)
 }
 
 func (w *world) newServer(dev *memdev.Device, tr *trip) *server {

@@ -1,0 +1,95 @@
+package keyspace
+
+import (
+	"runtime"
+	"sync"
+
+	"cvmstore/volume"
+)
+
+// Settle implements volume.Replayer. It drops what a flush made absent, adds every live item to the multiset hash, counts keys,
+// and says which records are live. Each stripe is looked at once, on all cores.
+func (s *Space) Settle(v *volume.Volume, d *volume.Delta) error {
+	workers := min(runtime.GOMAXPROCS(0), 16)
+	sums := make([][]table, workers) // of each worker, by number of the table
+	var all sync.WaitGroup
+	for i := range workers {
+		sums[i] = make([]table, len(s.numbered))
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			w := &writer{s: s, v: v}
+			for j := i; j < stripeCount; j += workers {
+				w.settleStripe(&s.stripes[j], d, sums[i])
+			}
+		}()
+	}
+	all.Wait()
+	for n, tb := range s.numbered {
+		tb.sum, tb.live, tb.expires, tb.newest = volume.Sum{}, 0, 0, tb.flushed
+		for i := range sums {
+			part := &sums[i][n]
+			tb.sum.Add(part.sum)
+			tb.live += part.live
+			tb.expires += part.expires
+			tb.newest = max(tb.newest, part.newest)
+		}
+		d.Add(tb.sum)
+		if tb.flushed != 0 {
+			d.Live(tb.flushPlace, flushSize)
+		}
+	}
+	w := &writer{s: s, v: v}
+	for db, c := range s.swapped {
+		if c != 0 {
+			d.Add(w.databaseHash(db))
+		}
+	}
+	for _, x := range s.elements {
+		if err := x.e.Settle(v, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) settleStripe(st *stripe, d *volume.Delta, sums []table) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for n, dir := range st.dirs {
+		if dir == nil {
+			continue
+		}
+		tb, sum := w.s.numbered[n], &sums[n]
+		dir.each(func(sh *shard) bool {
+			for i := len(sh.entries) - 1; i >= 0; i-- {
+				if p := (spot{st, dir, sh, i}); !w.settleEntry(tb, p, d, sum) {
+					w.drop(p.entry())
+					sh.remove(i)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// settleEntry reports whether the entry stays.
+func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) bool {
+	e := p.entry()
+	if !e.live() || e.value <= tb.flushed {
+		return false
+	}
+	x := w.hash(tb, p)
+	sum.sum.Add(x)
+	sum.live++
+	sum.newest = max(sum.newest, e.counter)
+	d.Live(e.place, int(e.size))
+	if e.counter > e.value {
+		d.Live(volume.Place(e.metaSeg)<<32, ExpireSize(e.keyLen()))
+	}
+	if e.expiry != 0 {
+		sum.expires++
+		p.noteExpiry(e.expiry)
+	}
+	return true
+}
