@@ -6,6 +6,7 @@ FUZZTIME ?= 10s
 ROUNDS ?= 50
 SEEDS ?= 100000
 SIMTIME ?= 2m
+DIFFTIME ?= 30s
 
 .DEFAULT_GOAL := help
 
@@ -54,11 +55,21 @@ bench: build setup ## Compare SET and GET with redis-server, interleaved (ARGS="
 sim: ## Run the simulator for SIMTIME (2m): seeds a second and faults injected
 	CVMSTORE_SIM=$(SIMTIME) go test -count=1 -timeout 30m -run 'TestSim$$' -v ./internal/sim
 
+.PHONY: difftest
+difftest: setup ## Send random commands here and to redis-server for DIFFTIME (30s), compare replies byte for byte
+	go test -count=1 -timeout 30m -v -run RepliesAre ./resp/difftest -for $(DIFFTIME)
+
+.PHONY: compat
+compat: ## Run redis' own Tcl suite and other people's clients against the server; installs what they need
+	bash compat/upstream.sh
+	bash compat/clients.sh
+	go -C compat vet ./...
+
 .PHONY: soak
 soak: setup ## Hours: SEEDS (100000) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
 	go test -count=1 -timeout 3h -run 'TestSim$$' -v ./internal/sim -sim.seeds=$(SEEDS)
 	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'UnderLoad' ./e2e
-	go test -count=1 -timeout 20m -run RepliesAre ./resp/difftest -for 10m
+	$(MAKE) difftest DIFFTIME=10m
 	bash scripts/fuzz.sh 10m
 
 .PHONY: clean
