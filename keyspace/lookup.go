@@ -136,11 +136,13 @@ func (t *Tx) value(p spot) ([]byte, error) {
 			return val, err
 		}
 	}
-	t.again = true
-	t.misses = append(t.misses, volume.Fetch{
+	payload, err := t.Miss(volume.Fetch{
 		At: e.place, Size: int(e.size), Counter: e.value, Kind: KindPut, Store: volume.StoreKeys,
 	})
-	return nil, ErrMiss
+	if err != nil {
+		return nil, err
+	}
+	return t.check(p, payload)
 }
 
 // check makes sure that a record which volume has verified is the one of this key: volume compared the counter, here the

@@ -22,6 +22,8 @@ type Tx struct {
 	batch   *volume.Tx
 	bytes   int // what is left of the reservation
 	records int
+	changes int // records appended to the batch
+	plan    plan
 
 	seen     volume.Counter
 	again    bool // the command will be run again: what was supplied is kept
@@ -70,7 +72,7 @@ func (t *Tx) begin(s *Space, db int) {
 	t.db, t.now = db, 0
 	t.seen, t.again, t.quiet = 0, false, false
 	t.misses = t.misses[:0]
-	t.keys = nil
+	t.keys, t.changes, t.plan = nil, 0, plan{}
 }
 
 func (t *Tx) lockHeld() {
@@ -152,7 +154,7 @@ func (t *Tx) Forget() {
 }
 
 // Reserve opens the transaction's batch, with room for records of so many bytes in all. It comes before the first change
-// and after the last check: an error means that nothing was changed. Where a batch is open already (MULTI), it checks
+// and after the last check: an error means that nothing was changed. Where a batch is open already (MULTI), it makes sure
 // that there is room left.
 func (t *Tx) Reserve(bytes, records int, class volume.Class) error {
 	for _, k := range t.keys {
@@ -160,11 +162,11 @@ func (t *Tx) Reserve(bytes, records int, class volume.Class) error {
 			return ErrKeyTooLong
 		}
 	}
+	if t.plan.rehearsing {
+		return t.plan.note(bytes, records, class)
+	}
 	if t.batch != nil {
-		if bytes > t.bytes || records > t.records {
-			panic("internal error: keyspace: reservation within a batch exceeds it")
-		}
-		return nil
+		return t.extend(bytes, records, class)
 	}
 	return t.open(bytes, records, class)
 }
@@ -177,7 +179,7 @@ func (t *Tx) open(bytes, records int, class volume.Class) error {
 		return err
 	}
 	t.batch, t.w.l = batch, batch
-	t.bytes, t.records = bytes, records
+	t.bytes, t.records, t.changes = bytes, records, 0
 	return nil
 }
 
@@ -194,6 +196,7 @@ func (t *Tx) append(k volume.Kind, size int) (payload []byte, c volume.Counter, 
 	}
 	t.bytes -= size
 	t.records--
+	t.changes++
 	c = t.batch.Next()
 	payload, at = t.batch.Append(volume.StoreKeys, k, c, size)
 	return payload, c, at

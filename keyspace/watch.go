@@ -54,6 +54,9 @@ func (t *Tx) Watch(key []byte) (*Watch, error) {
 // Key returns the key that is watched, for Begin.
 func (w *Watch) Key() []byte { return []byte(w.key) }
 
+// DB returns the database that the key is watched in.
+func (w *Watch) DB() int { return w.db }
+
 // Changed says whether the key was created, written, deleted, given another expiry, flushed, swapped, or has expired, since Watch.
 // The transaction was begun in the watch's database with the key. If so, the reply depends on that change.
 func (t *Tx) Changed(w *Watch) (bool, error) {

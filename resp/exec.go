@@ -103,7 +103,11 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	if err == nil {
 		c.Cmd = cmd
 		s.LastCmd = cmd
-		seen, err = l.perform(s, c)
+		if s.queues(cmd) {
+			err = l.queueUp(s, c)
+		} else {
+			seen, err = l.perform(s, c)
+		}
 		if err != nil && l.parks(s, c, err) {
 			s.out = c.Reply.Buf[:start]
 			return false
@@ -112,6 +116,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	s.park, s.misses = command.Park{}, 0
 	s.Commands++
 	if err != nil {
+		err = l.spoil(s, args, err)
 		text := command.Text(err)
 		c.Reply.Buf = c.Reply.Buf[:start]
 		c.Reply.Error(text)

@@ -218,6 +218,9 @@ func (l *loop) close(s *session) {
 	if s.Monitor {
 		l.srv.monitors.Add(-1)
 	}
+	if s.multi != nil {
+		l.endMulti(s)
+	}
 	l.poll.remove(s.FD)
 	delete(l.sessions, s.FD)
 	l.doomed = append(l.doomed, s)
@@ -233,6 +236,7 @@ func (l *loop) sweep() {
 		l.srv.connected.Add(-1)
 	}
 	l.doomed = l.doomed[:0]
+	l.unwatchAll()
 }
 
 // mute stops, or starts again, to poll a session for input. The kernel's buffer then holds the client back.

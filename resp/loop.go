@@ -24,11 +24,12 @@ type loop struct {
 	sessions map[int]*session // by descriptor
 	ready    []*session       // to be looked at in the next round
 	spare    []*session
-	waiting  []*session // with replies that wait for their level
-	parked   []*session // in phasePark
-	busy     []*session // in phaseBusy
-	doomed   []*session // closed in this round
-	shown    []shown    // for monitoring clients, in this round
+	waiting  []*session        // with replies that wait for their level
+	parked   []*session        // in phasePark
+	busy     []*session        // in phaseBusy
+	doomed   []*session        // closed in this round
+	shown    []shown           // for monitoring clients, in this round
+	unwatch  []*keyspace.Watch // to be ended once no transaction is under way
 	fetches  fetchTable
 	reader   *volume.Reader
 

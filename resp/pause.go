@@ -13,9 +13,9 @@ type pause struct {
 }
 
 // holds returns until when a command is held back; 0: it is not.
-func (p *pause) holds(cmd *command.Command, now int64) int64 {
+func (p *pause) holds(flags command.Flag, now int64) int64 {
 	until := p.until.Load()
-	if until <= now || !p.all.Load() && cmd.Flags&command.Write == 0 {
+	if until <= now || !p.all.Load() && flags&command.Write == 0 {
 		return 0
 	}
 	return until
@@ -43,6 +43,10 @@ func (v *view) Unpause() {
 // admits decides whether a command may run now: not when it is paused, was unblocked by another client, or needs memory that
 // there is not.
 func (l *loop) admits(c *command.Ctx) error {
+	flags := c.Cmd.Flags
+	if c.Cmd.Name == "exec" {
+		flags |= l.queuedFlags(c.S)
+	}
 	switch {
 	case c.Resume == command.ResumeUnblocked:
 		return errUnblocked
@@ -50,12 +54,12 @@ func (l *loop) admits(c *command.Ctx) error {
 		c.Park, c.Resume = command.Park{}, command.ResumeNone
 	}
 	if l.srv.pause.until.Load() != 0 && c.Resume == command.ResumeNone && !l.stopping {
-		if until := l.srv.pause.holds(c.Cmd, l.now); until > 0 {
+		if until := l.srv.pause.holds(flags, l.now); until > 0 {
 			c.Park = command.Park{Until: until, Paused: true}
 			return command.ErrPark
 		}
 	}
-	if c.Cmd.Flags&command.DenyOOM != 0 && l.srv.overMemory.Load() {
+	if flags&command.DenyOOM != 0 && l.srv.overMemory.Load() {
 		return errOOM
 	}
 	return nil

@@ -17,6 +17,7 @@ type session struct {
 	lent   bool   // out is the loop's shared buffer
 	in     []byte // input that is not processed yet; the shared read buffer serves clients without a rest
 	tx     *keyspace.Tx
+	multi  *transaction // since MULTI or WATCH; nil: neither
 	phase  phase
 	park   command.Park
 	resume command.Resume

@@ -104,6 +104,10 @@ func (v *Volume) forgetLocked(f *frame) {
 func (v *Volume) pendingRecord(at Place, length int) ([]byte, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.pendingRecordLocked(at, length)
+}
+
+func (v *Volume) pendingRecordLocked(at Place, length int) ([]byte, bool) {
 	for _, f := range v.pending {
 		if at >= f.start() && at < f.end() {
 			from := int(at-f.start()) + recPrefix

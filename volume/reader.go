@@ -87,6 +87,12 @@ func (r *Reader) Submit(f Fetch, token uint64) error {
 		r.ready = append(r.ready, Fetched{token, payload, err})
 		return nil
 	}
+	return r.submitDevice(f, token)
+}
+
+// submitDevice starts the fetch of a record that is in no frame in memory.
+func (r *Reader) submitDevice(f Fetch, token uint64) error {
+	length := recEnvelope + f.Size
 	seg := r.v.segmentAt(f.At)
 	if seg == nil || f.At.offset()+recPrefix+length > r.v.segmentBlocks.Bytes() {
 		return fmt.Errorf("read at %#x: no such place: %w", f.At, ErrCorrupt)

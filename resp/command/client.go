@@ -16,13 +16,13 @@ func clientCommand() Command {
 			{Name: "setname", Arity: 3, Flags: f, Group: g, Since: "2.6.9", Summary: "Names this connection.", Handler: clientSetName},
 			{Name: "setinfo", Arity: 4, Flags: f, Group: g, Since: "7.2.0", Summary: "Says which library speaks here: LIB-NAME or LIB-VER.", Handler: clientSetInfo},
 			{Name: "info", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes this connection.", Handler: clientInfo},
-			{Name: "list", Arity: -2, Flags: f | Admin | Dangerous, Group: g, Since: "2.4.0", Summary: "Describes all connections.", Handler: clientList},
+			{Name: "list", Arity: -2, Flags: f | Admin | Dangerous | Early, Group: g, Since: "2.4.0", Summary: "Describes all connections.", Handler: clientList},
 			{Name: "no-evict", Arity: 3, Flags: f | Admin | Dangerous, Group: g, Since: "7.0.0", Summary: "Keeps this connection from being closed to save memory.", Handler: clientNoEvict},
 			{Name: "no-touch", Arity: 3, Flags: f, Group: g, Since: "7.2.0", Summary: "Keeps this connection's reads from counting as use.", Handler: clientNoTouch},
-			{Name: "kill", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "2.4.0", Summary: "Closes the connections that the filters name.", Handler: clientKill},
+			{Name: "kill", Arity: -3, Flags: f | Admin | Dangerous | Early, Group: g, Since: "2.4.0", Summary: "Closes the connections that the filters name.", Handler: clientKill},
 			{Name: "pause", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "3.0.0", Summary: "Holds back all commands, or those that write, for some milliseconds.", Handler: clientPause},
 			{Name: "unpause", Arity: 2, Flags: f | Admin | Dangerous, Group: g, Since: "6.2.0", Summary: "Ends a pause.", Handler: clientUnpause},
-			{Name: "unblock", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "5.0.0", Summary: "Ends another connection's wait.", Handler: clientUnblock},
+			{Name: "unblock", Arity: -3, Flags: f | Admin | Dangerous | Early, Group: g, Since: "5.0.0", Summary: "Ends another connection's wait.", Handler: clientUnblock},
 			{Name: "tracking", Arity: -3, Flags: f, Group: g, Since: "6.0.0", Summary: "Refused: client-side caching is not supported yet.", Handler: clientTracking},
 			{Name: "trackinginfo", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes the connection's tracking: it is off.", Handler: clientTrackingInfo},
 			{Name: "getredir", Arity: 2, Flags: f, Group: g, Since: "6.0.0", Summary: "Returns the connection that invalidations go to: none.", Handler: clientGetRedir},
@@ -147,6 +147,9 @@ func describe(s *Session, now int64, out []byte) []byte {
 	if s.Blocked {
 		flags += "b"
 	}
+	if s.Queueing {
+		flags += "x"
+	}
 	if s.NoEvict {
 		flags += "e"
 	}
@@ -161,7 +164,12 @@ func describe(s *Session, now int64, out []byte) []byte {
 	}
 	str(" flags=", flags)
 	num(" db=", int64(s.DB))
-	str(" sub=0 psub=0 ssub=0 multi=-1", "")
+	str(" sub=0 psub=0 ssub=0", "")
+	if s.Queueing {
+		num(" multi=", int64(s.Queued))
+	} else {
+		num(" multi=", -1)
+	}
 	num(" qbuf=", int64(s.QueryBytes))
 	str(" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0", "")
 	num(" omem=", int64(s.OutputBytes))

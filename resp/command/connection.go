@@ -14,8 +14,8 @@ func connectionCommands() []Command {
 	return []Command{
 		{Name: "ping", Arity: -1, Flags: Fast | NoLevel, Group: g, Since: "1.0.0", Summary: "Answers PONG, or its argument.", Handler: cmdPing},
 		{Name: "echo", Arity: 2, Flags: quick, Group: g, Since: "1.0.0", Summary: "Answers its argument.", Handler: cmdEcho},
-		{Name: "hello", Arity: -1, Flags: quick | NoAuth | NoScript | NoMulti, Group: g, Since: "6.0.0", Summary: "Chooses the protocol version, and authenticates and names the connection if asked to.", Handler: cmdHello},
-		{Name: "auth", Arity: -2, Flags: quick | NoAuth | NoScript | NoMulti, Group: g, Since: "1.0.0", Summary: "Authenticates the connection.", Handler: cmdAuth},
+		{Name: "hello", Arity: -1, Flags: quick | NoAuth | NoScript, Group: g, Since: "6.0.0", Summary: "Chooses the protocol version, and authenticates and names the connection if asked to.", Handler: cmdHello},
+		{Name: "auth", Arity: -2, Flags: quick | NoAuth | NoScript, Group: g, Since: "1.0.0", Summary: "Authenticates the connection.", Handler: cmdAuth},
 		{Name: "select", Arity: 2, Flags: quick, Group: g, Since: "1.0.0", Summary: "Chooses the database of the connection.", Handler: cmdSelect},
 		{Name: "quit", Arity: -1, Flags: quick | NoAuth | NoScript, Group: g, Since: "1.0.0", Summary: "Closes the connection after all replies.", Handler: cmdQuit},
 		{Name: "reset", Arity: 1, Flags: quick | NoAuth | NoScript, Group: g, Since: "6.2.0", Summary: "Brings the connection back to its first state.", Handler: cmdReset},
@@ -155,6 +155,8 @@ func cmdReset(c *Ctx) error {
 	if c.S.Monitor {
 		c.Srv.Monitoring(-1)
 	}
+	c.Srv.Discard(c.S)
+	c.Srv.Unwatch(c.S)
 	c.S.Reset(c.Srv.Password() == "")
 	c.Reply.Proto = 2
 	c.Reply.Simple("RESET")

@@ -21,6 +21,11 @@ type Ctx struct {
 	Depends volume.Counter
 	Loose   bool // the reply depends on nothing stored; handlers that lock for themselves may set it
 
+	// Multi: the command is one of several that are executed as one batch. It must not park, nor lock anything itself.
+	Multi bool
+	// Rehearsal: and for now only to find out what it needs. What it replies is thrown away.
+	Rehearsal bool
+
 	// Resume says why a parked command runs again; Park is where a command that returns ErrPark says what it waits for.
 	Resume Resume
 	Park   Park
@@ -59,6 +64,8 @@ type Session struct {
 	FD            int
 	Monitor       bool   // it is sent every command
 	Blocked       bool   // it waits in a command; set before a listing
+	Queueing      bool   // between MULTI and EXEC
+	Queued        int    // commands since MULTI
 	Kill          bool   // set by a visit: close it
 	Unblock       Resume // set by a visit: end its wait
 }
@@ -103,6 +110,7 @@ const (
 
 // Server is what commands need of the server around them. All methods are called on the session's loop.
 type Server interface {
+	Transactions
 	// ConfigGet calls emit for each parameter whose name matches one of the patterns.
 	ConfigGet(patterns [][]byte, emit func(name, value string))
 	// ConfigSet sets name, value, name, value ... all or none.

@@ -10,7 +10,7 @@ func cvmCommands() []Command {
 	const g = "cvm"
 	return []Command{
 		{Name: "cvm.durability", Arity: -1, Flags: Fast | NoScript | Loading | Stale | NoLevel, Group: g, Since: "1.0.0", Summary: "Returns, or chooses, the level that replies to this connection wait for: fresh, durable or everysec.", Handler: cmdDurability},
-		{Name: "cvm.status", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoLevel, Group: g, Since: "1.0.0", Summary: "Describes the volume: generation, epoch, counters, and what is not committed yet.", Handler: cmdStatus},
+		{Name: "cvm.status", Arity: 1, Flags: Early | Admin | NoScript | Loading | Stale | NoLevel, Group: g, Since: "1.0.0", Summary: "Describes the volume: generation, epoch, counters, and what is not committed yet.", Handler: cmdStatus},
 	}
 }
 

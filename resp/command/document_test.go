@@ -34,7 +34,7 @@ Made from the command table (` + "`resp/command`" + `): do not edit. Replies and
 listed below. *Arity* counts the command's name; a negative number means: at least so many. *Keys* are first, last, step.
 
 `)
-	for _, group := range []string{"string", "bitmap", "generic", "connection", "server", "scripting", "cluster", "cvm"} {
+	for _, group := range []string{"string", "bitmap", "generic", "transactions", "connection", "server", "scripting", "cluster", "cvm"} {
 		fmt.Fprintf(&b, "## %s\n\n| command | arity | keys | flags | since | what it does |\n|---|---|---|---|---|---|\n", group)
 		for _, c := range ordered {
 			if c.Group == group {
@@ -81,6 +81,9 @@ const differences = `## What differs from Redis
 - SAVE, BGSAVE and BGREWRITEAOF wait until everything that was applied before them is durable and committed to the trusted
   counter. They write no file. LASTSAVE tells when one of them was last answered, or the server started.
 - WAIT counts the trusted counter as one replica. WAITAOF's first number is the device, its second the counter.
+- EXEC is one batch: after a crash all of it is there or nothing. INFO, CVM.STATUS, MEMORY STATS and the CLIENT subcommands that
+  look at other connections are answered as of its beginning. A command of a transaction that needs more room than the volume
+  has left for the batch fails by itself, as one that meets a wrong type does.
 - REPLICAOF accepts NO ONE only.
 - DEBUG is refused unless enable-debug-command allows it. DEBUG SLEEP stops the loop of the connection that asks; DEBUG RELOAD is
   refused.

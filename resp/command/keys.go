@@ -7,7 +7,13 @@ func (c *Ctx) Keys() [][]byte {
 	return c.keys
 }
 
+// KeysOf returns the keys of a command in a slice of its own. The number of arguments has been checked against the arity.
+func KeysOf(cmd *Command, args [][]byte) [][]byte { return appendKeys(nil, cmd, args) }
+
 func appendKeys(out [][]byte, cmd *Command, args [][]byte) [][]byte {
+	if cmd.Movable != nil {
+		return append(out, cmd.Movable(args)...)
+	}
 	if cmd.First == 0 {
 		return out
 	}

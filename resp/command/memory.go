@@ -13,8 +13,8 @@ func memoryCommands() []Command {
 		Name: "memory", Arity: -2, Group: g, Since: "4.0.0", Summary: "Tells where memory goes.",
 		Subs: []Command{
 			{Name: "usage", Arity: -3, Flags: ReadOnly, Group: g, First: 2, Last: 2, Step: 1, Since: "4.0.0", Summary: "Estimates the bytes that a key takes in memory, its value as if it were cached.", Handler: memoryUsage},
-			{Name: "stats", Arity: 2, Flags: NoLevel, Group: g, Since: "4.0.0", Summary: "Returns figures about the server's memory.", Handler: memoryStats},
-			{Name: "doctor", Arity: 2, Flags: NoLevel, Group: g, Since: "4.0.0", Summary: "Says what the figures mean.", Handler: memoryDoctor},
+			{Name: "stats", Arity: 2, Flags: Early | NoLevel, Group: g, Since: "4.0.0", Summary: "Returns figures about the server's memory.", Handler: memoryStats},
+			{Name: "doctor", Arity: 2, Flags: Early | NoLevel, Group: g, Since: "4.0.0", Summary: "Says what the figures mean.", Handler: memoryDoctor},
 			{Name: "purge", Arity: 2, Flags: NoLevel, Group: g, Since: "4.0.0", Summary: "Gives free memory back to the system.", Handler: memoryPurge},
 			{Name: "malloc-stats", Arity: 2, Flags: NoLevel, Group: g, Since: "4.0.0", Summary: "Returns the allocator's own figures.", Handler: memoryMalloc},
 		},

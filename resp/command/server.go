@@ -16,7 +16,7 @@ func serverCommands() []Command {
 				{Name: "rewrite", Arity: 2, Flags: f | Admin | NoScript, Group: g, Since: "2.8.0", Summary: "Writes the parameters in force into the configuration file.", Handler: configRewrite},
 			},
 		},
-		{Name: "info", Arity: -1, Flags: Loading | Stale | Dangerous, Group: g, Locks: LockSelf, Since: "1.0.0", Summary: "Describes the server.", Handler: cmdInfo},
+		{Name: "info", Arity: -1, Flags: Loading | Stale | Dangerous | Early, Group: g, Locks: LockSelf, Since: "1.0.0", Summary: "Describes the server.", Handler: cmdInfo},
 		{Name: "dbsize", Arity: 1, Flags: ReadOnly | Fast | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Returns the number of keys in the database.", Handler: cmdDBSize},
 		{Name: "flushdb", Arity: -1, Flags: Write | Dangerous | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of the database.", Handler: cmdFlushDB},
 		{Name: "flushall", Arity: -1, Flags: Write | Dangerous | Keyspace, Group: g, Locks: LockAll, Since: "1.0.0", Summary: "Deletes all keys of all databases.", Handler: cmdFlushAll},

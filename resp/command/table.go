@@ -20,6 +20,9 @@ type Command struct {
 	Summary string // our own words
 	Subs    []Command
 	Handler func(*Ctx) error
+	// Movable returns the keys of a command whose specification cannot tell them (a number of keys among the arguments). The
+	// arguments may be any: what does not parse has no keys.
+	Movable func(args [][]byte) [][]byte
 
 	Index  int // place in All, subcommands included: for counters
 	parent *Command
@@ -44,6 +47,7 @@ const (
 	Dangerous // category only
 	Keyspace  // category only, for commands of other groups
 	NoLevel   // the reply depends on nothing stored
+	Early     // within MULTI it is answered just before the batch: it asks other loops, or locks for itself
 )
 
 // Locks says how the dispatcher begins the transaction.
@@ -69,6 +73,7 @@ func init() {
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
+		multiCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
@@ -80,7 +85,7 @@ func init() {
 func register(c, parent *Command) {
 	c.Index, c.parent = len(all), parent
 	all = append(all, c)
-	if c.First > 0 && c.Locks == LockNone {
+	if (c.First > 0 || c.Movable != nil) && c.Locks == LockNone {
 		c.Locks = LockKeys
 	}
 	if parent == nil {

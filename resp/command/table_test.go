@@ -21,7 +21,7 @@ func TestEveryCommandIsComplete(t *testing.T) {
 		if c.Handler == nil && len(c.Subs) == 0 {
 			t.Errorf("%s: no handler", c.Full())
 		}
-		if c.First > 0 && (c.Step < 1 || c.Locks != LockKeys || c.Flags&(Write|ReadOnly) == 0) {
+		if c.First > 0 && (c.Step < 1 || c.Locks != LockKeys || c.Flags&(Write|ReadOnly|NoLevel) == 0) {
 			t.Errorf("%s: bad key specification", c.Full())
 		}
 		if c.Flags&Write != 0 && c.Flags&(ReadOnly|NoLevel) != 0 {
