@@ -18,7 +18,10 @@ func TestTransactionReadsWhatItDidNotRehearse(t *testing.T) {
 	r.open()
 	defer r.close()
 	cold, fresh := strings.Repeat("c", 3000), strings.Repeat("f", 5000)
-	if err := r.do(0, bs("cold"), func(t *keyspace.Tx) error { _, err := kvs.Set(t, []byte("cold"), []byte(cold), kvs.SetOptions{}); return err }); err != nil {
+	if err := r.do(0, bs("cold"), func(t *keyspace.Tx) error {
+		_, err := kvs.Set(t, []byte("cold"), []byte(cold), kvs.SetOptions{})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.settle()
