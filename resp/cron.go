@@ -66,7 +66,7 @@ func (l *loop) timeouts() {
 			l.flush(s)
 		}
 	}
-	if l.config.Timeout > 0 || l.config.OutBuf[outNormal].soft > 0 {
+	if l.config.Timeout > 0 || l.config.OutBuf[outNormal].soft > 0 || l.config.OutBuf[outPubSub].soft > 0 {
 		l.idle()
 	}
 }
@@ -80,9 +80,9 @@ func (l *loop) idle() {
 		if looked++; looked > cronSessions {
 			break
 		}
-		if l.config.Timeout > 0 && s.LastUsed < limit && s.phase != phasePark && len(s.marks) == 0 && !s.Monitor {
+		if l.config.Timeout > 0 && s.LastUsed < limit && s.phase != phasePark && len(s.marks) == 0 && s.class() == outNormal {
 			l.close(s)
-		} else if n := int64(s.pending()); l.config.OutBuf[outNormal].exceeded(n, l.now, &s.softSince) {
+		} else if n := int64(s.pending()); l.config.OutBuf[s.class()].exceeded(n, l.now, &s.softSince) {
 			l.overflow(s, n)
 		}
 	}

@@ -97,6 +97,8 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	c.Args, c.S, c.Reply = args, &s.Session, command.Reply{Buf: s.out, Proto: s.Proto}
 	c.Now, c.Resume, c.Park = l.now, s.resume, s.park
 	c.Depends, s.resume = 0, command.ResumeNone
+	c.Pushes = false
+	l.running = s
 	s.QueryBytes = int(s.p.size())
 	cmd, err := l.lookup(s, args)
 	var seen volume.Counter
@@ -110,6 +112,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		}
 		if err != nil && l.parks(s, c, err) {
 			s.out = c.Reply.Buf[:start]
+			l.pushHeld(s)
 			return false
 		}
 	}
@@ -129,6 +132,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		l.observe(s, cmd, args, took, seen)
 	}
 	l.reply(s, start, seen)
+	l.pushHeld(s)
 	return true
 }
 
@@ -147,7 +151,20 @@ func (l *loop) lookup(s *session, args [][]byte) (*command.Command, error) {
 	if !s.Authenticated && cmd.Flags&command.NoAuth == 0 {
 		return nil, errNoAuth
 	}
+	if s.Proto == 2 && s.Subscriptions() > 0 && !listens(cmd) {
+		return nil, command.Error("ERR Can't execute '" + cmd.Full() + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	}
 	return cmd, nil
+}
+
+// listens reports whether a RESP2 client may send a command while it is subscribed: all that it receives has to look like a
+// message.
+func listens(cmd *command.Command) bool {
+	switch cmd.Full() {
+	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "ping", "quit", "reset":
+		return true
+	}
+	return false
 }
 
 var errNoAuth = command.Error("NOAUTH Authentication required.")
@@ -225,12 +242,15 @@ func (l *loop) parks(s *session, c *command.Ctx, err error) bool {
 // reply ends the reply that stands in out from start on.
 func (l *loop) reply(s *session, start int, seen volume.Counter) {
 	s.since = 0
+	s.lastSeen = max(s.lastSeen, seen)
 	if s.tx != nil {
 		l.txFree(s)
 	}
 	switch s.ReplyMode {
 	case command.ReplyOff, command.ReplySkipping:
-		s.out = s.out[:start]
+		if !l.ctx.Pushes {
+			s.out = s.out[:start]
+		}
 		if s.ReplyMode == command.ReplySkipping {
 			s.ReplyMode = command.ReplyOn
 		}

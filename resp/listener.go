@@ -218,6 +218,7 @@ func (l *loop) close(s *session) {
 	if s.Monitor {
 		l.srv.monitors.Add(-1)
 	}
+	l.srv.unsubscribeAll(s)
 	if s.multi != nil {
 		l.endMulti(s)
 	}

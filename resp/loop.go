@@ -30,6 +30,9 @@ type loop struct {
 	doomed   []*session        // closed in this round
 	shown    []shown           // for monitoring clients, in this round
 	unwatch  []*keyspace.Watch // to be ended once no transaction is under way
+	running  *session          // whose command is being executed
+	held     []held            // for it, from its own command
+	pushed   []*session        // to be flushed at the end of the round
 	fetches  fetchTable
 	reader   *volume.Reader
 
@@ -83,6 +86,7 @@ func (l *loop) run() {
 		l.runReady()
 		l.pollReader()
 		l.deliver()
+		l.deliverPushed()
 		l.step()
 		if l.now >= l.nextCron {
 			l.cron()

@@ -21,7 +21,8 @@ type transaction struct {
 	keys [][]byte
 	all  bool
 
-	scratch []byte // replies of the rehearsal
+	messages []*message // published by its commands
+	scratch  []byte     // replies of the rehearsal
 }
 
 // queued is one command that waits for EXEC. Its arguments are its own.

@@ -41,12 +41,17 @@ func (v *view) Exec(c *command.Ctx) error {
 	if err != nil {
 		s.DB = db
 		c.Reply.Buf = c.Reply.Buf[:start]
+		m.messages = nil
 		return err
 	}
 	seen := c.Tx.Seen()
 	c.Depends = max(c.Depends, seen)
 	if m.flags&command.Write != 0 {
 		s.LastWrite = max(s.LastWrite, seen)
+	}
+	for _, p := range m.messages {
+		p.seen = max(seen, s.lastSeen)
+		l.publish(p)
 	}
 	l.endMulti(s)
 	for _, n := range notes {

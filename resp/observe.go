@@ -69,20 +69,6 @@ func (l *loop) deliver() {
 	}
 }
 
-// mark ends a piece of output that depends on seen.
-func (l *loop) mark(s *session, seen volume.Counter) {
-	level := s.Level
-	if level == 0 {
-		level = l.level
-	}
-	if seen == 0 || l.vol.Reached(seen, level) {
-		s.add(0, 0, l.round, 0)
-		return
-	}
-	l.want(seen, level)
-	s.add(seen, level, l.round, l.now+int64(l.config.ReplyTimeoutDuration()))
-}
-
 // errorCounts counts error replies by their code.
 type errorCounts struct {
 	sync.Mutex

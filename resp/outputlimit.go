@@ -95,7 +95,7 @@ func outClass(name string) int {
 // bound stops a session whose client does not take its replies.
 func (l *loop) bound(s *session) {
 	n := int64(s.pending())
-	if l.config.OutBuf[outNormal].exceeded(n, l.now, &s.softSince) {
+	if l.config.OutBuf[s.class()].exceeded(n, l.now, &s.softSince) {
 		l.overflow(s, n)
 		return
 	}

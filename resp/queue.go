@@ -33,6 +33,15 @@ type waterline interface {
 
 // add ends a reply that was appended to out and depends on counter (0: on nothing that has not been reached).
 func (q *queue) add(counter volume.Counter, level volume.Level, round uint64, deadline int64) {
+	q.append(counter, level, round, deadline, 1)
+}
+
+// addPush ends a piece that is no reply: nothing takes its place if it does not get out.
+func (q *queue) addPush(counter volume.Counter, level volume.Level, round uint64, deadline int64) {
+	q.append(counter, level, round, deadline, 0)
+}
+
+func (q *queue) append(counter volume.Counter, level volume.Level, round uint64, deadline int64, replies int) {
 	end := len(q.out)
 	if counter == 0 && len(q.marks) == 0 {
 		q.released = end
@@ -46,12 +55,12 @@ func (q *queue) add(counter volume.Counter, level volume.Level, round uint64, de
 		case counter == 0 && last.counter == 0,
 			counter != 0 && last.counter != 0 && level == last.level && (counter <= last.counter || round == last.round):
 			last.end = end
-			last.replies++
+			last.replies += replies
 			last.counter = max(last.counter, counter)
 			return
 		}
 	}
-	q.marks = append(q.marks, mark{end: end, counter: counter, level: level, replies: 1, round: round, deadline: deadline})
+	q.marks = append(q.marks, mark{end: end, counter: counter, level: level, replies: replies, round: round, deadline: deadline})
 }
 
 // release moves released over the marks that have been reached and reports whether it moved.

@@ -17,6 +17,7 @@ import (
 
 	"cvmstore/keyspace"
 	"cvmstore/resp/command"
+	"cvmstore/resp/pubsub"
 	"cvmstore/volume"
 )
 
@@ -58,23 +59,24 @@ type Server struct {
 	started time.Time
 	runID   string
 
-	listeners  []*listener
-	tls        atomic.Pointer[tls.Config]
-	handshakes handshakes
-	tlsFailed  atomic.Uint64
-	observed   command.Observed
-	monitors   atomic.Int64
-	errors     errorCounts
-	pause      pause
-	overMemory atomic.Bool
-	expireOff  atomic.Bool // DEBUG SET-ACTIVE-EXPIRE 0
-	cancel     func()      // of the subscription
-	next       atomic.Uint64
-	clientID   atomic.Uint64
-	connected  atomic.Int64
-	ops        opsMeter
-	shutdown   sync.Once
-	stopping   atomic.Bool
+	listeners   []*listener
+	tls         atomic.Pointer[tls.Config]
+	handshakes  handshakes
+	tlsFailed   atomic.Uint64
+	observed    command.Observed
+	monitors    atomic.Int64
+	subscribers pubsub.Registry[*session]
+	errors      errorCounts
+	pause       pause
+	overMemory  atomic.Bool
+	expireOff   atomic.Bool // DEBUG SET-ACTIVE-EXPIRE 0
+	cancel      func()      // of the subscription
+	next        atomic.Uint64
+	clientID    atomic.Uint64
+	connected   atomic.Int64
+	ops         opsMeter
+	shutdown    sync.Once
+	stopping    atomic.Bool
 
 	configMu sync.Mutex
 }

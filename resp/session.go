@@ -3,6 +3,8 @@ package resp
 import (
 	"cvmstore/keyspace"
 	"cvmstore/resp/command"
+	"cvmstore/resp/pubsub"
+	"cvmstore/volume"
 )
 
 // session is one client: its socket, its unprocessed input, its replies, and the state that commands see. It is a state machine
@@ -28,6 +30,11 @@ type session struct {
 	fetches   int   // outstanding reads from the device
 	misses    int   // how often the current command has missed
 	fetchErr  error
+
+	subs     [pubsub.Kinds]map[string]uint64 // by name: the order in which they came
+	subSeq   uint64
+	lastSeen volume.Counter // the newest that any of its replies depended on
+	pushed   bool           // stands in loop.pushed
 
 	waitAt   int // place in loop.waiting, parkedAt in loop.parked; -1: not there
 	parkedAt int

@@ -3,6 +3,8 @@ package command
 import (
 	"strconv"
 	"time"
+
+	"cvmstore/resp/pubsub"
 )
 
 func clientCommand() Command {
@@ -79,12 +81,12 @@ func clientInfo(c *Ctx) error {
 }
 
 func clientList(c *Ctx) error {
-	ids, err := clientListFilter(c)
+	ids, kind, err := clientListFilter(c)
 	if err != nil {
 		return err
 	}
 	out, ok := c.Srv.Gather(c, func(s *Session, now int64, out []byte) []byte {
-		if ids != nil && !ids[s.ID] {
+		if ids != nil && !ids[s.ID] || !s.hasType(kind) {
 			return out
 		}
 		return describe(s, now, out)
@@ -97,30 +99,27 @@ func clientList(c *Ctx) error {
 	return nil
 }
 
-// clientListFilter parses TYPE and ID. All clients here are of type normal.
-func clientListFilter(c *Ctx) (ids map[uint64]bool, err error) {
+// clientListFilter parses TYPE and ID.
+func clientListFilter(c *Ctx) (ids map[uint64]bool, kind string, err error) {
 	args := c.Args[2:]
 	switch {
 	case len(args) == 0:
-		return nil, nil
+		return nil, "", nil
 	case len(args) == 2 && equalFold(args[0], "type"):
-		normal, err := clientType(args[1])
-		if err != nil || normal {
-			return nil, err
-		}
-		return map[uint64]bool{}, nil
+		kind, err = clientType(args[1])
+		return nil, kind, err
 	case len(args) > 1 && equalFold(args[0], "id"):
 		ids = map[uint64]bool{}
 		for _, a := range args[1:] {
 			id, err := parseInt(a)
 			if err != nil || id < 1 {
-				return nil, Error("ERR Invalid client ID")
+				return nil, "", Error("ERR Invalid client ID")
 			}
 			ids[uint64(id)] = true
 		}
-		return ids, nil
+		return ids, "", nil
 	}
-	return nil, errSyntax
+	return nil, "", errSyntax
 }
 
 // describe appends a session's line of CLIENT LIST.
@@ -144,6 +143,9 @@ func describe(s *Session, now int64, out []byte) []byte {
 	if s.Monitor {
 		flags += "O"
 	}
+	if s.Subscriptions() > 0 {
+		flags += "P"
+	}
 	if s.Blocked {
 		flags += "b"
 	}
@@ -164,7 +166,9 @@ func describe(s *Session, now int64, out []byte) []byte {
 	}
 	str(" flags=", flags)
 	num(" db=", int64(s.DB))
-	str(" sub=0 psub=0 ssub=0", "")
+	num(" sub=", int64(s.Subs[pubsub.Channel]))
+	num(" psub=", int64(s.Subs[pubsub.Pattern]))
+	num(" ssub=", int64(s.Subs[pubsub.Shard]))
 	if s.Queueing {
 		num(" multi=", int64(s.Queued))
 	} else {

@@ -9,12 +9,12 @@ type clientFilter struct {
 	id          uint64
 	addr, laddr string
 	user        string
-	none        bool // a type of which there are no clients
+	kind        string // type
 	skipMe      bool
 }
 
 func (f *clientFilter) matches(s *Session, me uint64) bool {
-	return !f.none && (f.id == 0 || s.ID == f.id) && (f.addr == "" || s.Addr == f.addr) && (f.laddr == "" || s.LocalAt == f.laddr) &&
+	return s.hasType(f.kind) && (f.id == 0 || s.ID == f.id) && (f.addr == "" || s.Addr == f.addr) && (f.laddr == "" || s.LocalAt == f.laddr) &&
 		(f.user == "" || s.User == f.user) && !(f.skipMe && s.ID == me)
 }
 
@@ -72,11 +72,9 @@ func clientKillFilter(c *Ctx) (f clientFilter, err error) {
 			}
 			f.id = uint64(n)
 		case equalFold(name, "type"):
-			normal, err := clientType(val)
-			if err != nil {
+			if f.kind, err = clientType(val); err != nil {
 				return f, err
 			}
-			f.none = f.none || !normal
 		case equalFold(name, "addr"):
 			f.addr = string(val)
 		case equalFold(name, "laddr"):
@@ -97,15 +95,27 @@ func clientKillFilter(c *Ctx) (f clientFilter, err error) {
 	return f, nil
 }
 
-// clientType reports whether a type's clients are the normal ones; there are no others here.
-func clientType(name []byte) (normal bool, err error) {
-	switch {
-	case equalFold(name, "normal"):
-		return true, nil
-	case equalFold(name, "master"), equalFold(name, "replica"), equalFold(name, "slave"), equalFold(name, "pubsub"):
-		return false, nil
+// clientType returns the name of a type of clients, in lower case.
+func clientType(name []byte) (kind string, err error) {
+	for _, kind := range []string{"normal", "master", "replica", "slave", "pubsub"} {
+		if equalFold(name, kind) {
+			return kind, nil
+		}
 	}
-	return false, Error("ERR Unknown client type '" + clip(name, 128) + "'")
+	return "", Error("ERR Unknown client type '" + clip(name, 128) + "'")
+}
+
+// hasType reports whether a session is of a type; all are of type "". There are no replicas and no master.
+func (s *Session) hasType(kind string) bool {
+	switch kind {
+	case "":
+		return true
+	case "normal":
+		return s.Subscriptions() == 0
+	case "pubsub":
+		return s.Subscriptions() > 0
+	}
+	return false
 }
 
 func clientPause(c *Ctx) error {

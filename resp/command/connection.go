@@ -24,6 +24,12 @@ func connectionCommands() []Command {
 }
 
 func cmdPing(c *Ctx) error {
+	if c.S.Proto == 2 && c.S.Subscriptions() > 0 && len(c.Args) <= 2 { // shaped like a message there
+		c.Reply.Array(2)
+		c.Reply.String("pong")
+		c.Reply.Bulk(append(c.Args, nil)[1])
+		return nil
+	}
 	switch len(c.Args) {
 	case 1:
 		c.Reply.Simple("PONG")
@@ -155,6 +161,7 @@ func cmdReset(c *Ctx) error {
 	if c.S.Monitor {
 		c.Srv.Monitoring(-1)
 	}
+	c.Srv.UnsubscribeAll(c.S)
 	c.Srv.Discard(c.S)
 	c.Srv.Unwatch(c.S)
 	c.S.Reset(c.Srv.Password() == "")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cvmstore/keyspace"
+	"cvmstore/resp/pubsub"
 	"cvmstore/volume"
 )
 
@@ -25,6 +26,8 @@ type Ctx struct {
 	Multi bool
 	// Rehearsal: and for now only to find out what it needs. What it replies is thrown away.
 	Rehearsal bool
+
+	Pushes bool // what the command appends is no reply: CLIENT REPLY does not silence it
 
 	// Resume says why a parked command runs again; Park is where a command that returns ErrPark says what it waits for.
 	Resume Resume
@@ -62,12 +65,13 @@ type Session struct {
 	QueryBytes    int // unprocessed input; set before a listing
 	OutputBytes   int // pending output; set before a listing
 	FD            int
-	Monitor       bool   // it is sent every command
-	Blocked       bool   // it waits in a command; set before a listing
-	Queueing      bool   // between MULTI and EXEC
-	Queued        int    // commands since MULTI
-	Kill          bool   // set by a visit: close it
-	Unblock       Resume // set by a visit: end its wait
+	Monitor       bool              // it is sent every command
+	Blocked       bool              // it waits in a command; set before a listing
+	Subs          [pubsub.Kinds]int // how many of each kind it listens to
+	Queueing      bool              // between MULTI and EXEC
+	Queued        int               // commands since MULTI
+	Kill          bool              // set by a visit: close it
+	Unblock       Resume            // set by a visit: end its wait
 }
 
 // ReplyMode is what CLIENT REPLY chose.
@@ -111,6 +115,7 @@ const (
 // Server is what commands need of the server around them. All methods are called on the session's loop.
 type Server interface {
 	Transactions
+	Messages
 	// ConfigGet calls emit for each parameter whose name matches one of the patterns.
 	ConfigGet(patterns [][]byte, emit func(name, value string))
 	// ConfigSet sets name, value, name, value ... all or none.

@@ -135,6 +135,7 @@ var flagNames = []struct {
 	{Loading, "loading"},
 	{Stale, "stale"},
 	{Fast, "fast"},
+	{PubSub, "pubsub"},
 	{NoAuth, "no_auth"},
 	{NoMulti, "no_multi"},
 }

@@ -46,6 +46,7 @@ const (
 	NoMulti
 	Dangerous // category only
 	Keyspace  // category only, for commands of other groups
+	PubSub    // shown as a flag, and the category
 	NoLevel   // the reply depends on nothing stored
 	Early     // within MULTI it is answered just before the batch: it asks other loops, or locks for itself
 )
@@ -73,7 +74,7 @@ func init() {
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
-		multiCommands(),
+		multiCommands(), pubsubCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
