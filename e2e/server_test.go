@@ -80,8 +80,14 @@ func (b *lockedBuffer) String() string {
 // launch starts "serve" on a free port with its data in dir, and waits until it is ready or has ended.
 func launch(t *testing.T, dir string, args ...string) *server {
 	t.Helper()
+	return launchProgram(t, dir, append([]string{"serve", "--port=-1", "--dir", dir, "--log-format", "json"}, args...))
+}
+
+// launchProgram starts any command that says "ready" with an address, and waits for that or its end.
+func launchProgram(t *testing.T, dir string, args []string) *server {
+	t.Helper()
 	s := &server{t: t, dir: dir, done: make(chan struct{})}
-	s.cmd = exec.Command(program, append([]string{"serve", "--port=-1", "--dir", dir, "--log-format", "json"}, args...)...)
+	s.cmd = exec.Command(program, args...)
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +119,7 @@ func (s *server) follow(stderr io.Reader, ready chan<- string) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var line struct{ Message, Addr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "ready to accept connections" {
+		if json.Unmarshal(lines.Bytes(), &line) == nil && strings.HasPrefix(line.Message, "ready") && line.Addr != "" {
 			ready <- line.Addr
 		}
 	}

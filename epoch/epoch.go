@@ -39,7 +39,11 @@ type Record struct {
 	Store   StoreID
 	Gen     Generation // the newest generation opened; commits of earlier ones are refused
 	Current State
-	Before  State // the state before Current (PARALLEL, DESIGN.md 4.6); empty after an opening commit
+	// Before is the state that Current replaced, where Current was committed in PARALLEL (DESIGN.md 4.6): then a restart may
+	// be one commit behind. Empty otherwise, so that the record itself says what recovery may accept.
+	Before State
+	// Floor is set by an authorised rollback to the value that it replaced: the next state is above it. Else 0.
+	Floor Counter
 }
 
 // OpenReply answers Open; Record.Gen is the caller's new generation.
@@ -62,7 +66,10 @@ type CommitRequest struct {
 	Expected Tag        // the tag of the state that this one replaces; zero for a store with value 0
 	Value    Counter
 	Tag      Tag
-	Opening  bool // an opening frame's commit: empties Before
+	Opening  bool // an opening frame's commit
+	// Parallel says that the frames of this state may not be durable yet: the state before stays acceptable. An opening
+	// commit never is.
+	Parallel bool
 }
 
 // Service is a trusted counter. All methods may be called from any goroutine.
@@ -91,4 +98,8 @@ var (
 	ErrExists   = errors.New("the counter has a record of this store already")
 	ErrFenced   = errors.New("fenced: a later generation was opened")
 	ErrConflict = errors.New("the counter's tag is not the expected one")
+	// ErrFrozen: the operator froze the store. Nothing was changed; after a thaw the same request may succeed.
+	ErrFrozen = errors.New("the store is frozen at the counter")
+	// ErrForbidden: this identity may not do that. Nothing was changed.
+	ErrForbidden = errors.New("refused by the counter service")
 )

@@ -20,7 +20,8 @@ import (
 //	    40     8  generation       the newest generation opened
 //	    48    48  current state    value 8, generation 8, tag 32
 //	    96    48  state before     the same
-//	   144   336  reserved, zero
+//	   144     8  floor            the value's floor after an authorised rollback, else 0
+//	   152   328  reserved, zero
 //	   480    32  SHA-256 of bytes 0 to 479: a torn or damaged slot
 //
 // Integers are little-endian. The checksum is against accidents only: whoever can write this file can write a valid one.
@@ -39,7 +40,8 @@ const (
 	offGen      = 40
 	offCurrent  = 48
 	offBefore   = 96
-	offTail     = 144
+	offFloor    = 144
+	offTail     = 152
 	offSum      = 480
 
 	stateBytes = 48
@@ -69,6 +71,7 @@ func encodeSlot(buf []byte, s slot) {
 	binary.LittleEndian.PutUint64(buf[offGen:], uint64(s.rec.Gen))
 	encodeState(buf[offCurrent:offCurrent+stateBytes], s.rec.Current)
 	encodeState(buf[offBefore:offBefore+stateBytes], s.rec.Before)
+	binary.LittleEndian.PutUint64(buf[offFloor:], uint64(s.rec.Floor))
 	sum := checksum(buf[:offSum])
 	copy(buf[offSum:], sum[:])
 }
@@ -93,6 +96,7 @@ func decodeSlot(buf []byte) (slot, error) {
 	s.rec.Gen = Generation(binary.LittleEndian.Uint64(buf[offGen:]))
 	s.rec.Current = decodeState(buf[offCurrent : offCurrent+stateBytes])
 	s.rec.Before = decodeState(buf[offBefore : offBefore+stateBytes])
+	s.rec.Floor = Counter(binary.LittleEndian.Uint64(buf[offFloor:]))
 	return s, nil
 }
 

@@ -33,16 +33,34 @@ func (r Record) Apply(req CommitRequest) (Record, error) {
 		return r, nil
 	case req.Expected != cur.Tag:
 		return r, fmt.Errorf("commit of counter %d expects another tag than that of counter %d: %w", req.Value, cur.Value, ErrConflict)
-	case req.Value < cur.Value:
-		return r, fmt.Errorf("commit of counter %d below %d: %w", req.Value, cur.Value, ErrConflict)
+	case req.Value < max(cur.Value, r.Floor):
+		return r, fmt.Errorf("commit of counter %d below %d: %w", req.Value, max(cur.Value, r.Floor), ErrConflict)
 	case req.Value == 0 || req.Tag == Tag{}:
 		// Value 0 means "nothing was ever committed", after which the volume may be formatted.
 		return r, fmt.Errorf("commit of an empty state: %w", ErrConflict)
 	}
-	r.Before = cur
-	if req.Opening {
-		r.Before = State{}
+	r.Before = State{}
+	if req.Parallel && !req.Opening {
+		r.Before = cur
 	}
+	r.Floor = 0
 	r.Current = State{Value: req.Value, Tag: req.Tag, Gen: req.Gen}
+	return r, nil
+}
+
+// RolledBack returns the record after an authorised rollback from the state that replaced names to target, whose value may be
+// lower. It fences every generation; no frame after the target's tag will be accepted (generation none); and the floor keeps
+// the value from ever going down: what opens next is above all that was committed. ErrConflict if the record is not in
+// exactly that generation and state, which makes an order single-use: the generation never comes again.
+func (r Record) RolledBack(gen Generation, replaced Tag, target State) (Record, error) {
+	switch {
+	case gen != r.Gen || replaced != r.Current.Tag:
+		return r, fmt.Errorf("the order replaces another state (generation %d) than the current one (generation %d): %w", gen, r.Gen, ErrConflict)
+	case target.Value == 0 || target.Tag == Tag{} || target.Tag == r.Current.Tag:
+		return r, fmt.Errorf("the order names no other state to go to: %w", ErrConflict)
+	}
+	r.Gen++
+	r.Floor = max(r.Floor, r.Current.Value, r.Before.Value)
+	r.Current, r.Before = State{Value: target.Value, Tag: target.Tag}, State{}
 	return r, nil
 }

@@ -19,10 +19,36 @@ func TestCommitRule(t *testing.T) {
 		want Record
 	}{
 		{
-			"a commit moves the current state to before", rec,
-			CommitRequest{Gen: 3, Expected: tag(9), Value: 12, Tag: tag(12)},
+			"a parallel commit moves the current state to before", rec,
+			CommitRequest{Gen: 3, Expected: tag(9), Value: 12, Tag: tag(12), Parallel: true},
 			nil,
 			Record{Gen: 3, Current: State{12, tag(12), 3}, Before: State{9, tag(9), 3}},
+		},
+		{
+			"an ordered commit leaves nothing to go back to", rec,
+			CommitRequest{Gen: 3, Expected: tag(9), Value: 12, Tag: tag(12)},
+			nil,
+			Record{Gen: 3, Current: State{12, tag(12), 3}},
+		},
+		{
+			"an opening commit is never parallel", inherited,
+			CommitRequest{Gen: 4, Expected: tag(9), Value: 12, Tag: tag(12), Opening: true, Parallel: true},
+			nil,
+			Record{Gen: 4, Current: State{12, tag(12), 4}},
+		},
+		{
+			"after an authorised rollback the value starts above what was replaced",
+			Record{Gen: 4, Current: State{5, tag(5), 0}, Floor: 9},
+			CommitRequest{Gen: 4, Expected: tag(5), Value: 8, Tag: tag(8), Opening: true},
+			ErrConflict,
+			Record{Gen: 4, Current: State{5, tag(5), 0}, Floor: 9},
+		},
+		{
+			"the first state after an authorised rollback ends it",
+			Record{Gen: 4, Current: State{5, tag(5), 0}, Floor: 9},
+			CommitRequest{Gen: 4, Expected: tag(5), Value: 12, Tag: tag(12), Opening: true},
+			nil,
+			Record{Gen: 4, Current: State{12, tag(12), 4}},
 		},
 		{
 			"an opening commit empties before", inherited,
@@ -34,7 +60,7 @@ func TestCommitRule(t *testing.T) {
 			"frames without mutations keep the value", rec,
 			CommitRequest{Gen: 3, Expected: tag(9), Value: 9, Tag: tag(10)},
 			nil,
-			Record{Gen: 3, Current: State{9, tag(10), 3}, Before: State{9, tag(9), 3}},
+			Record{Gen: 3, Current: State{9, tag(10), 3}},
 		},
 		{"a retry succeeds and changes nothing", rec, CommitRequest{Gen: 3, Expected: tag(5), Value: 9, Tag: tag(9)}, nil, rec},
 		{"a lease renewal leaves before untouched", rec, CommitRequest{Gen: 3, Expected: tag(9), Value: 9, Tag: tag(9)}, nil, rec},
@@ -78,5 +104,32 @@ func TestOpenedKeepsStates(t *testing.T) {
 	want.Gen = 4
 	if got := r.Opened(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestRolledBack(t *testing.T) {
+	r := Record{Gen: 3, Current: State{9, tag(9), 3}, Before: State{5, tag(5), 3}}
+	target := State{Value: 5, Tag: tag(5), Gen: 2}
+	got, err := r.RolledBack(3, tag(9), target)
+	if want := (Record{Gen: 4, Current: State{5, tag(5), 0}, Floor: 9}); err != nil || got != want {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	if again, err := got.RolledBack(3, tag(9), target); !errors.Is(err, ErrConflict) || again != got {
+		t.Errorf("a replayed order: %v, %+v", err, again)
+	}
+	if twice, err := got.RolledBack(4, tag(5), State{Value: 3, Tag: tag(3)}); err != nil || twice.Floor != 9 {
+		t.Errorf("a second rollback: %v, floor %d, want the first one's", err, twice.Floor)
+	}
+	for name, bad := range map[string]struct {
+		gen Generation
+		tag Tag
+		to  State
+	}{
+		"another generation": {2, tag(9), target}, "another tag": {3, tag(8), target},
+		"no target": {3, tag(9), State{}}, "the same state": {3, tag(9), r.Current},
+	} {
+		if got, err := r.RolledBack(bad.gen, bad.tag, bad.to); !errors.Is(err, ErrConflict) || got != r {
+			t.Errorf("%s: %v, %+v", name, err, got)
+		}
 	}
 }

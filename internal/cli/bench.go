@@ -9,8 +9,9 @@ import (
 
 // benchCommand measures this machine. Each comparison is a command of its own below it.
 type benchCommand struct {
-	Redis  benchRedis  `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
-	Memory benchMemory `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
+	Redis   benchRedis   `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+	Memory  benchMemory  `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
+	Counter benchCounter `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 }
 
 type benchRedis struct {
@@ -39,4 +40,15 @@ func (b *benchMemory) Run(s *streams) error {
 	return bench.Memory(context.Background(), bench.MemoryOptions{
 		Keys: b.Keys, KeyBytes: b.KeyBytes, ValueBytes: b.ValueBytes, Out: s.out,
 	})
+}
+
+type benchCounter struct {
+	Stores int           `default:"16" help:"Stores that commit at the same time."`
+	Time   time.Duration `default:"10s" help:"How long."`
+	Dir    string        `help:"Where the service's database lies; default: a temporary directory here." placeholder:"DIR"`
+}
+
+// Run prints a line.
+func (b *benchCounter) Run(s *streams) error {
+	return bench.Counter(context.Background(), bench.CounterOptions{Stores: b.Stores, Time: b.Time, Dir: b.Dir}, s.out)
 }

@@ -19,14 +19,16 @@ import (
 var (
 	errKeyMissing     = errors.New("the key file is missing")
 	errCounterMissing = errors.New("the counter file is missing")
+	errRecordMissing  = errors.New("the counter service has no record")
 	errExposed        = errors.New("refused: plaintext connections beyond loopback")
 )
 
 // parts is what a store consists of, besides the volume.
 type parts struct {
 	keys    *seal.Keys
-	counter *epoch.Embedded
+	counter epoch.Service
 	record  epoch.Record
+	remote  *remoteCounter // nil: the counter is embedded
 }
 
 func (p *parts) close() error {
@@ -46,7 +48,7 @@ func prepare(ctx context.Context, o *options, log zerolog.Logger) (*parts, error
 		return nil, err
 	}
 	p := &parts{keys: keys}
-	if p.counter, err = epoch.NewEmbedded(o.counterPath()); err != nil {
+	if err := p.openCounter(o, log); err != nil {
 		keys.Wipe()
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func prepareKeys(o *options, log zerolog.Logger) (*seal.Keys, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
-	if _, err := os.Lstat(o.counterPath()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(o.counterPath()); o.counterURL == "" && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s, but there is a counter file %s", errKeyMissing, o.keyPath(), o.counterPath())
 	}
 	if blank, err := isBlank(o.volumePath()); err != nil {
@@ -121,17 +123,20 @@ func (p *parts) prepareRecord(ctx context.Context, o *options, log zerolog.Logge
 	if !errors.Is(err, epoch.ErrNoRecord) {
 		return err
 	}
-	if _, statErr := os.Lstat(o.counterPath()); !errors.Is(statErr, fs.ErrNotExist) {
+	if _, statErr := os.Lstat(o.counterPath()); p.remote == nil && !errors.Is(statErr, fs.ErrNotExist) {
 		return err // the file is there, and is another store's
 	}
 	if !blank && o.formatOver != o.volumePath() {
+		if p.remote != nil {
+			return fmt.Errorf("%w: of store %x, but there is a volume %s", errRecordMissing, store, o.volumePath())
+		}
 		return fmt.Errorf("%w: %s, but there is a volume %s", errCounterMissing, o.counterPath(), o.volumePath())
 	}
 	if err := p.counter.Create(ctx, store); err != nil {
 		return err
 	}
 	p.record = epoch.Record{Store: store}
-	log.Info().Str("file", o.counterPath()).Msg("made a new counter")
+	log.Info().Str("at", p.counterName(o)).Msg("made a new counter")
 	return nil
 }
 

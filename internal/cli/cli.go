@@ -12,6 +12,7 @@ import (
 // commands is the whole command line. A new command is a field here and a file of its own.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the server."`
+	Counter counterCommand `cmd:"" help:"Run the trusted counter service, or operate it."`
 	Bench   benchCommand   `cmd:"" help:"Measure this machine beside other programs."`
 	Version versionCommand `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"cvmstore/epoch"
+	"cvmstore/epoch/wire"
 	"cvmstore/ioengine/device"
 	"cvmstore/seal"
 	"cvmstore/volume"
@@ -43,6 +44,11 @@ find the newest copy of the volume first (docs/OPERATIONS.md, "Rollback detected
 If that file or disk is not a store at all and may be overwritten, say so by name: --format-over with its path.`},
 	{errCounterMissing, ExitError, `Without it an old copy of the volume cannot be told from the newest. Put the counter file back, as it was when the
 server stopped (--counter-file says where it is), or move the volume away to begin anew.`},
+	{errRecordMissing, ExitError, `The service does not know this store. Check --counter; if its record was lost, the store's owner can order it recreated
+(docs/OPERATIONS.md, "A lost record"); or move the volume away to begin anew.`},
+	{epoch.ErrForbidden, ExitError, `The counter's operator lets this server's identity open the store: cvmstore counter allow --store ... --identity ...`},
+	{epoch.ErrFrozen, ExitError, `The counter's operator froze this store. Ask why; then: cvmstore counter thaw --store ...`},
+	{wire.ErrSignature, ExitError, `The answer is not the service's that --counter-pin names. Somebody stands between, or the service was made anew.`},
 	{seal.ErrKeyExposed, ExitError, ""}, // says it itself
 	{seal.ErrKeyDamaged, ExitCorrupt, `Put a copy of the key file in its place, or name another one with --key-file.`},
 	{epoch.ErrDamaged, ExitCorrupt, ""}, // says it itself

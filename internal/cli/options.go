@@ -14,6 +14,8 @@ type options struct {
 
 	volume, keyFile, counterFile string // empty: in the directory, under the names below
 
+	counterURL, counterCert, counterPin string // of the counter service; empty: the embedded counter
+
 	volumeSize   int64 // bytes; 0: as far as the file system goes
 	segmentSize  int64 // bytes, of a new volume
 	cacheSize    int64 // bytes
@@ -34,6 +36,7 @@ const (
 	volumeName      = "volume.cvm"
 	keyFileName     = "key"
 	counterFileName = "counter"
+	identityName    = "identity.pem"
 )
 
 // defaultOptions returns what no flags and no file result in.
@@ -51,6 +54,10 @@ func defaultOptions() options {
 func (o *options) volumePath() string  { return o.pathOr(o.volume, volumeName) }
 func (o *options) keyPath() string     { return o.pathOr(o.keyFile, keyFileName) }
 func (o *options) counterPath() string { return o.pathOr(o.counterFile, counterFileName) }
+
+func (o *options) identityPath() string {
+	return o.pathOr(o.counterCert, identityName)
+}
 
 func (o *options) pathOr(path, name string) string {
 	if path != "" {
