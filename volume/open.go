@@ -85,6 +85,7 @@ func (v *Volume) open1(ctx context.Context) error {
 		frameTime = found.last.time
 	}
 	v.time.start(v.clock, v.service.TimeBounded(), frameTime, opened.Stamp, answered)
+	found.floor = max(opened.Current.Value, opened.Before.Value, opened.Floor)
 	if err := v.opening(ctx, found, opened.Current); err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (v *Volume) opening(ctx context.Context, found *recovered, t epoch.State) e
 		return err
 	}
 	v.freeDMA(buf)
-	f, err := v.writeOpeningFrame(seg, found, t, tag)
+	f, err := v.writeOpeningFrame(seg, found, tag)
 	if err != nil {
 		return err
 	}
@@ -289,10 +290,10 @@ func (v *Volume) openingSegment(lba device.LBA, found *recovered) (*segment, err
 
 // openingFrame is the frame numbered 0 of a generation: no records, the predecessor's place and tag, and a counter above all
 // that any abandoned suffix can hold.
-func (v *Volume) writeOpeningFrame(seg *segment, found *recovered, t epoch.State, manifest [32]byte) (*frame, error) {
-	v.last = max(found.last.last, t.Value) + counterJump
+func (v *Volume) writeOpeningFrame(seg *segment, found *recovered, manifest [32]byte) (*frame, error) {
+	v.last = max(found.last.last, found.floor) + counterJump
 	if mutant.On(mutant.ReuseCounter) {
-		v.last = max(found.last.last, t.Value) + 1
+		v.last = max(found.last.last, found.floor) + 1
 	}
 	v.complete, v.set = v.last, found.last.set
 	f := &frame{seg: seg, buf: make([]byte, frRecords), first: v.last, last: v.last, complete: v.last}

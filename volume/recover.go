@@ -18,6 +18,7 @@ type recovered struct {
 	segments []*segment // those with accepted frames, in chain order
 	last     frameHeader
 	lastLBA  device.LBA
+	floor    Counter // what the counter service has seen: the opening frame is above it
 	tag      epoch.Tag
 	frames   int
 	records  int

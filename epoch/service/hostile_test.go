@@ -58,7 +58,9 @@ func (c *lossyConn) Read(p []byte) (int, error) {
 
 // answered: crypto/tls reads a record's header first, then its body; an HTTP answer of ours is one record of over 100 bytes
 // that comes when no handshake is under way, that is after the client has written its request.
-func (n *lossyNet) answered(p []byte) bool { return bytes.HasPrefix(p, []byte{23, 3, 3}) && len(p) > 100 && len(p) < 600 }
+func (n *lossyNet) answered(p []byte) bool {
+	return bytes.HasPrefix(p, []byte{23, 3, 3}) && len(p) > 100 && len(p) < 600
+}
 
 func (r *rig) raw(t *testing.T, p *party) *tls.Conn {
 	t.Helper()

@@ -70,8 +70,10 @@ func TestConnectionCounts(t *testing.T) {
 	take(true)
 	take(true)
 	take(false) // two that have not said who they are
-	if !f.identify(id) || !f.identify(id) || f.identify(id) {
-		t.Fatal("an identity has two connections")
+	for n, want := range []bool{true, true, false} {
+		if got := f.identify(id); got != want {
+			t.Fatalf("connection %d of an identity: %v", n, got)
+		}
 	}
 	take(true)
 	take(true)

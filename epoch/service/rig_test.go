@@ -110,7 +110,7 @@ func (r *rig) dial(p *party) *remote.Client {
 func (r *rig) dialWith(p *party, tune func(*remote.Options)) *remote.Client {
 	r.t.Helper()
 	o := remote.Options{
-		TLS: wire.PinnedTLS(p.cert, r.port.id),
+		TLS:     wire.PinnedTLS(p.cert, r.port.id),
 		Timeout: 10 * time.Second, Backoff: time.Millisecond,
 	}
 	if r.server != nil {
