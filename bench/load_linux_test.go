@@ -74,7 +74,9 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 func TestALoadSendsEachRequestOnce(t *testing.T) {
 	value := "$1024\r\n" + strings.Repeat("v", valueBytes) + "\r\n"
 	for _, l := range []load{
-		{clients: 1, pipeline: 1, n: 50}, {clients: 7, pipeline: 3, n: 100}, {clients: 9, pipeline: 4, n: 5},
+		{clients: 1, pipeline: 1, n: 50},
+		{clients: 7, pipeline: 3, n: 100},
+		{clients: 9, pipeline: 4, n: 5},
 		{get: true, clients: 3, pipeline: 2, n: 31},
 	} {
 		reply := "+OK\r\n"
