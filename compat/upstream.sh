@@ -21,7 +21,7 @@ while [[ ${1:-} == --* ]]; do
 	shift
 done
 
-bash ./install.sh tcl dpkg-dev
+bash ./install.sh tcl dpkg-dev redis-tools
 tree=$(bash ./redis-source.sh)
 out=$here/.build/upstream
 mkdir -p "$out"
