@@ -43,6 +43,7 @@ func (w *writer) debit(tb *table, p spot) {
 	}
 	tb.sum.Sub(x)
 	tb.live--
+	tb.keyBytes -= e.keyLen()
 	if e.expiry != 0 {
 		tb.expires--
 	}
@@ -58,6 +59,7 @@ func (w *writer) credit(tb *table, p spot) {
 	w.l.Add(x)
 	tb.sum.Add(x)
 	tb.live++
+	tb.keyBytes += e.keyLen()
 	if e.expiry != 0 {
 		tb.expires++
 	}
@@ -75,6 +77,9 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 			e.place = max(e.place, at)
 		}
 		return false
+	}
+	if !e.live() && w.l != nil {
+		w.s.indexed.Add(keyCost(e.keyLen()))
 	}
 	w.debit(tb, p)
 	w.drop(e)
@@ -138,6 +143,9 @@ func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size
 		return false
 	}
 	if e.counter < c {
+		if e.live() && w.l != nil {
+			w.s.indexed.Add(-keyCost(e.keyLen()))
+		}
 		w.debit(tb, p)
 		w.drop(e)
 		w.died(e, true)
@@ -157,7 +165,8 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	}
 	tb.flushed, tb.flushPlace = c, at
 	w.l.Remove(tb.sum)
-	tb.sum, tb.live, tb.expires, tb.newest = volume.Sum{}, 0, 0, c
+	w.s.indexed.Add(-tb.cost())
+	tb.sum, tb.live, tb.keyBytes, tb.expires, tb.newest = volume.Sum{}, 0, 0, 0, c
 	for i := range w.s.stripes {
 		w.s.stripes[i].dirs[tb.number] = nil
 	}

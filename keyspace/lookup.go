@@ -88,6 +88,9 @@ func (t *Tx) expire(p spot) error {
 		}
 		return nil
 	}
+	if t.w.s.held.Load() {
+		return t.restate(p)
+	}
 	if err := t.open(size, 1, volume.ClassReclaim); err != nil {
 		return err
 	}
@@ -95,6 +98,24 @@ func (t *Tx) expire(p spot) error {
 	t.close()
 	return nil
 }
+
+// restate journals the expiry of an expired key as it is, while deletes are held back: the key counts as absent, and the reply
+// waits for a frame that holds a time at which it is gone.
+func (t *Tx) restate(p spot) error {
+	e := p.entry()
+	if err := t.open(ExpireSize(e.keyLen()), 1, volume.ClassReclaim); err != nil {
+		return err
+	}
+	payload, c, at := t.append(KindExpire, ExpireSize(e.keyLen()))
+	encodeExpire(payload, &record{table: t.tb.number, key: p.key(), expiry: e.expiry})
+	t.w.setExpiry(t.tb, p, e.expiry, c, at)
+	t.close()
+	return nil
+}
+
+// HoldDeletes keeps keys whose time has come from being deleted, from any goroutine, until it is called with false. They
+// count as absent all the same (CLIENT PAUSE). ExpireCycle and Evict are left to their callers.
+func (s *Space) HoldDeletes(hold bool) { s.held.Store(hold) }
 
 // Load returns the value of a key of type string (or of another type whose value is one record). The bytes are valid until
 // End. If they are on the device only, it returns ErrMiss; a command that needs several values asks for all of them

@@ -33,7 +33,11 @@ func (t *Tx) Put(key []byte, o Put, parts ...[]byte) {
 	}
 	old := *p.entry()
 	t.w.put(t.tb, p, &r, c, at, size)
-	t.accessed(p.entry())
+	if old.live() {
+		t.accessed(p.entry())
+	} else {
+		t.created(p.entry())
+	}
 	if o.Type == TypeString {
 		p.entry().ref = p.st.ring.append(value, p.st.locks)
 		if mutant.On(mutant.StaleCache) && old.typ() == TypeString && int(old.size) == size {
@@ -62,8 +66,11 @@ func (t *Tx) bury(p spot, size int, event string) {
 	}
 	t.w.bury(t.tb, p, c, at, size)
 	p.buried(t.tb.number)
-	if event == "expired" {
+	switch event {
+	case "expired":
 		p.st.expired++
+	case "evicted":
+		p.st.evicted++
 	}
 	t.changed(p, key, event, c)
 }

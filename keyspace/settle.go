@@ -25,15 +25,18 @@ func (s *Space) Settle(v *volume.Volume, d *volume.Delta) error {
 		}()
 	}
 	all.Wait()
+	s.indexed.Store(0)
 	for n, tb := range s.numbered {
-		tb.sum, tb.live, tb.expires, tb.newest = volume.Sum{}, 0, 0, tb.flushed
+		tb.sum, tb.live, tb.keyBytes, tb.expires, tb.newest = volume.Sum{}, 0, 0, 0, tb.flushed
 		for i := range sums {
 			part := &sums[i][n]
 			tb.sum.Add(part.sum)
 			tb.live += part.live
+			tb.keyBytes += part.keyBytes
 			tb.expires += part.expires
 			tb.newest = max(tb.newest, part.newest)
 		}
+		s.indexed.Add(tb.cost())
 		d.Add(tb.sum)
 		if tb.flushed != 0 {
 			d.Live(tb.flushPlace, flushSize)
@@ -82,6 +85,7 @@ func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) boo
 	x := w.hash(tb, p)
 	sum.sum.Add(x)
 	sum.live++
+	sum.keyBytes += e.keyLen()
 	sum.newest = max(sum.newest, e.counter)
 	d.Live(e.place, int(e.size))
 	if e.counter > e.value {

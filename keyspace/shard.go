@@ -110,7 +110,7 @@ func (sh *shard) remove(i int) {
 	switch {
 	case last == 0:
 		*sh = shard{depth: sh.depth, expiry: never}
-	case last < cap(sh.entries)/2 && cap(sh.entries) > slotsMin:
+	case last < cap(sh.entries)/4*3 && cap(sh.entries) > slotsMin:
 		sh.entries = append(fresh(sh.entries, last+last/8), sh.entries...)
 		sh.rebuild(slotsFor(last))
 	}

@@ -62,7 +62,14 @@ type Space struct {
 
 	replayMu sync.Mutex    // recovery: flushes and swaps
 	base     int64         // store time of Attach, ms, at which the access clock began
-	clock    atomic.Uint32 // seconds since then, modulo 1<<24: what entries' access fields hold
+	clock    atomic.Uint32 // seconds since then; entries' access fields hold the low 24 bits
+	uses     atomic.Pointer[Uses]
+	indexed  atomic.Int64 // bytes that the keys take in the index; see Used
+	held     atomic.Bool  // see HoldDeletes
+
+	evictMu sync.Mutex // one eviction at a time
+	evict   Tx
+	victim  victim
 
 	cycleMu sync.Mutex // one expiry cycle at a time
 	cycle   Tx
@@ -72,12 +79,13 @@ type Space struct {
 // table is what a database holds besides its part of each stripe. Its fields are changed with the lock of a stripe and
 // volume's append lock held, and read with either that or all stripes.
 type table struct {
-	number  uint16 // in records and multiset items; stays when databases are swapped
-	live    int    // keys that exist, expired ones that nobody noticed included
-	expires int    // those of them with an expiry
-	sum     volume.Sum
-	flushed volume.Counter // newest flush: keys that were never seen are absent since then
-	newest  volume.Counter // newest change
+	number   uint16 // in records and multiset items; stays when databases are swapped
+	live     int    // keys that exist, expired ones that nobody noticed included
+	keyBytes int    // of their names
+	expires  int    // those of them with an expiry
+	sum      volume.Sum
+	flushed  volume.Counter // newest flush: keys that were never seen are absent since then
+	newest   volume.Counter // newest change
 
 	flushPlace volume.Place // of the newest flush's record
 }
@@ -153,6 +161,7 @@ type Stats struct {
 	CacheBytes    int    // allocated for cached values
 	Tombstones    int    // deletes that are not yet fresh
 	Expired       uint64 // keys that were deleted because their time had come
+	Evicted       uint64 // keys that were deleted to make room
 }
 
 // Stats adds up the stripes, one after the other.
@@ -167,6 +176,7 @@ func (s *Space) Stats() Stats {
 		sum.CacheBytes += st.ring.bytes
 		sum.Tombstones += st.tombs.len()
 		sum.Expired += st.expired
+		sum.Evicted += st.evicted
 		st.mu.Unlock()
 	}
 	return sum

@@ -13,6 +13,7 @@ type stripe struct {
 	tombs   tombstones
 	watched map[string]*watched // nil until somebody watches; key: table number, key
 	expired uint64              // keys deleted because their time had come
+	evicted uint64              // keys deleted to make room
 
 	_ [64]byte // the next stripe's lock stands on a cache line of its own
 }

@@ -32,6 +32,7 @@ type RestoreOptions struct {
 	Expiry  int64 // absolute store time, ms; 0: never; one that has come leaves no key
 	Expire  bool  // Expiry is meant
 	Idle    int64 // seconds for which the key counts as unused; negative: as used now
+	Uses    int64 // counter of its uses, where uses are counted; negative: as a new key
 }
 
 // Restore sets a key to what a payload of Redis' format holds.
@@ -62,8 +63,6 @@ func Restore(t *keyspace.Tx, key, payload []byte, o RestoreOptions) error {
 		expiry = o.Expiry
 	}
 	put(t, key, val, expiry, "restore")
-	if o.Idle >= 0 {
-		t.SetIdle(key, o.Idle)
-	}
+	t.SetUse(key, o.Idle, o.Uses)
 	return nil
 }

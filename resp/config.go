@@ -38,6 +38,10 @@ type Config struct {
 	OutBufSoft    int64 // bytes of pending output above which a client's commands wait
 	OutBuf        [outClasses]outputLimit
 	MaxMemory     int64 // bytes; 0: no limit
+	MemoryPolicy  string
+	MemorySamples int64
+	LFULogFactor  int64
+	LFUDecay      int64 // minutes
 
 	SlowlogUsec   int64 // commands that take longer are noted; negative: none
 	SlowlogLen    int64

@@ -29,9 +29,28 @@ func (l *loop) cron() {
 		}
 	}
 	l.srv.ops.sample(l.now, l.srv)
-	l.srv.checkMemory(l.config)
-	if l.vol != nil && l.vol.Err() == nil && !l.stopping && !l.srv.expireOff.Load() && l.srv.pause.until.Load() <= l.now {
+	l.srv.checkMemory(l.now)
+	l.deletes()
+}
+
+// deletes makes the deletes that nobody asked for, unless CLIENT PAUSE holds them back.
+func (l *loop) deletes() {
+	if l.vol == nil || l.vol.Err() != nil || l.stopping {
+		l.expireMore, l.evictMore = false, false
+		return
+	}
+	if l.srv.pause.until.Load() > l.now {
+		l.expireMore, l.evictMore = false, false
+		return
+	}
+	if l.srv.pause.until.Swap(0) != 0 {
+		l.srv.space.HoldDeletes(false)
+	}
+	if !l.srv.expireOff.Load() {
 		l.expireCycle()
+	}
+	if l.srv.usedMemory() > l.srv.gauge.limit.Load() {
+		l.evictCycle()
 	}
 }
 

@@ -78,13 +78,6 @@ func checkSave(s string) (string, error) {
 	return strings.Join(f, " "), nil
 }
 
-func checkCount(s string) (string, error) {
-	if n, err := strconv.ParseInt(s, 10, 32); err != nil || n < 1 {
-		return "", fmt.Errorf("argument must be between 1 and 2147483647 inclusive")
-	}
-	return s, nil
-}
-
 func checkYesNo(s string) (string, error) {
 	s = strings.ToLower(s)
 	if s != "yes" && s != "no" {

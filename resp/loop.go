@@ -54,6 +54,7 @@ type loop struct {
 	nextCron   int64
 	nextPark   int64 // the earliest deadline in parked, 0: none
 	expireMore bool
+	evictMore  bool // keys have to go, and some are left
 	busyTried  int64
 	stats      loopStats
 	stopping   bool
@@ -98,7 +99,7 @@ func (l *loop) run() {
 
 // sleep returns how long the loop may sleep, and marks it asleep: from then on a post or a moved watermark wakes it.
 func (l *loop) sleep() time.Duration {
-	if len(l.ready) > 0 || l.expireMore {
+	if len(l.ready) > 0 || l.expireMore || l.evictMore {
 		return 0
 	}
 	l.asleep.Store(true)

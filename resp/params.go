@@ -50,7 +50,15 @@ func servingParams() []Param {
 			"Unprocessed input of one client above which it is closed."),
 		outputLimitParam(),
 		memoryParam("maxmemory", "0", 0, true, func(c *Config) *int64 { return &c.MaxMemory },
-			"Memory in use above which commands that need more are refused; 0: no limit. Nothing is evicted."),
+			"Memory in use above which keys are evicted, or commands that need more refused; 0: four fifths of the machine's, and nothing is evicted."),
+		enumParam("maxmemory-policy", "noeviction", policies, func(c *Config) *string { return &c.MemoryPolicy },
+			"Which keys are evicted when memory runs out: of those with an expiry (volatile) or of all, those unused for longest (lru), used least (lfu), the next to expire (ttl), or any."),
+		intParam("maxmemory-samples", 5, 1, 64, true, func(c *Config) *int64 { return &c.MemorySamples },
+			"Keys that are compared for each one that is evicted."),
+		intParam("lfu-log-factor", 10, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.LFULogFactor },
+			"How slowly the counter of a key's uses grows: at 10 it is full after about a million."),
+		intParam("lfu-decay-time", 1, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.LFUDecay },
+			"Minutes after which the counter of an unused key falls by one; 0: never."),
 		memoryParam("client-output-pause", "1mb", 1<<12, true, func(c *Config) *int64 { return &c.OutBufSoft },
 			"Pending output of one client above which its next commands wait."),
 		intParam("hz", 10, 1, 500, true, func(c *Config) *int64 { return &c.Hz },
@@ -89,7 +97,6 @@ func redisParams() []Param {
 		inertParam("save", "", checkSave, "Accepted and shown, without effect: every acknowledged write is on the volume already."),
 		inertParam("repl-backlog-size", "1048576", checkMemoryText, "Accepted and shown, without effect: there are no replicas."),
 		inertParam("maxmemory-clients", "0", checkPercent, "Accepted and shown, without effect: each client's memory is bounded by its own limits."),
-		inertParam("maxmemory-samples", "5", checkCount, "Accepted and shown, without effect: nothing is evicted."),
 		inertParam("aof-use-rdb-preamble", "yes", checkYesNo, "Accepted and shown, without effect: the volume has its own format."),
 		secret(inertParam("masterauth", "", checkNothing, "Accepted, without effect: there is no master.")),
 		immutable(fixedParam("daemonize", "no", "The server stays in the foreground.")),
@@ -97,7 +104,6 @@ func redisParams() []Param {
 		immutable(fixedParam("slaveof", "", "Redis' old name of replicaof.")),
 		hidden(inertParam("key-load-delay", "0", checkNothing, "Accepted, without effect: one of Redis' own tests reads it.")),
 		fixedParam("appendonly", "yes", "The volume is a journal: always on."),
-		fixedParam("maxmemory-policy", "noeviction", "Nothing is evicted from the volume."),
 	}
 }
 

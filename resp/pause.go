@@ -25,10 +25,12 @@ func (v *view) Pause(until int64, all bool) {
 	p := &v.s.pause
 	p.all.Store(all)
 	p.until.Store(max(until, p.until.Load()))
+	v.s.space.HoldDeletes(true)
 }
 
 func (v *view) Unpause() {
 	v.s.pause.until.Store(0)
+	v.s.space.HoldDeletes(false)
 	for _, l := range v.s.loops {
 		l.post(func(l *loop) {
 			for i := len(l.parked) - 1; i >= 0; i-- {
@@ -59,8 +61,10 @@ func (l *loop) admits(c *command.Ctx) error {
 			return command.ErrPark
 		}
 	}
-	if flags&command.DenyOOM != 0 && l.srv.overMemory.Load() {
-		return errOOM
+	if flags&command.DenyOOM != 0 {
+		if err := l.makeRoom(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ type rigOptions struct {
 	counter    epochtest.Options
 	cacheBytes int64
 	onShutdown func()
-	keep       bool // the server outlives the test
+	keep       bool             // the server outlives the test
+	heap       func(*rig) int64 // what is alive in memory
 }
 
 func newRig(t *testing.T, o rigOptions) *rig {
@@ -84,6 +85,10 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.heap != nil {
+		r.srv.gauge.live = func() int64 { return o.heap(r) }
+		r.srv.measure()
 	}
 	r.srv.Start()
 	t.Cleanup(func() {

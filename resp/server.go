@@ -68,7 +68,7 @@ type Server struct {
 	subscribers pubsub.Registry[*session]
 	errors      errorCounts
 	pause       pause
-	overMemory  atomic.Bool
+	gauge       gauge
 	expireOff   atomic.Bool // DEBUG SET-ACTIVE-EXPIRE 0
 	cancel      func()      // of the subscription
 	next        atomic.Uint64
@@ -93,7 +93,8 @@ func New(o Options) (*Server, error) {
 		applied, _, _ := o.Volume.Watermarks()
 		s.observed.SavedAt.Store(uint64(applied))
 	}
-	limitMemory(0, config.MaxMemory)
+	s.gauge.live = command.HeapLive
+	s.setMemory(&config)
 	s.observed.LastSave.Store(s.started.Unix())
 	id := make([]byte, 20)
 	_, _ = rand.Read(id)

@@ -67,8 +67,7 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 	if err := v.s.applyTLS(&next, seen); err != nil {
 		return err
 	}
-	limitMemory(v.s.config.Load().MaxMemory, next.MaxMemory)
-	v.s.checkMemory(&next)
+	v.s.setMemory(&next)
 	v.s.config.Store(&next)
 	v.l.config = &next
 	v.l.level = levelOf(next.Durability)

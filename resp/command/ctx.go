@@ -145,6 +145,8 @@ type Server interface {
 	SetActiveExpire(on bool)
 	LogLine(text string)
 	MaxMemory() int64
+	// UsedMemory is what maxmemory is compared with.
+	UsedMemory() int64
 	// Shutdown begins an orderly stop.
 	Shutdown()
 }

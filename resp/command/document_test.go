@@ -87,9 +87,10 @@ const differences = `## What differs from Redis
 - REPLICAOF accepts NO ONE only.
 - DEBUG is refused unless enable-debug-command allows it. DEBUG SLEEP stops the loop of the connection that asks; DEBUG RELOAD is
   refused.
-- CLIENT TRACKING is refused. CLIENT PAUSE also stops the deletion of expired keys in the background, while a key that is read after
-  its time is deleted even then.
-- maxmemory refuses what needs memory (OOM); nothing is evicted, since the volume holds what the index names.
+- CLIENT TRACKING is refused.
+- maxmemory bounds the index, the cached values and the rest of the server, not the values on the volume: evicting a key frees its
+  place in the index. Without maxmemory, writes are refused (OOM) when four fifths of the machine's memory, or of the control
+  group's, are in use.
 - MEMORY USAGE is an estimate of index entry, name and value; the value may not be in memory at all.
 - TIME and expiry follow the store's time, which never goes back.
 - INFO has a section CVM; figures without a meaning here are 0.

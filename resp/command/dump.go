@@ -55,15 +55,14 @@ func cmdRestore(c *Ctx) error {
 }
 
 func restoreOptions(args [][]byte) (o kvs.RestoreOptions, absolute bool, err error) {
-	o.Idle = -1
-	freq := int64(-1)
+	o.Idle, o.Uses = -1, -1
 	for ; len(args) > 0; args = args[1:] {
 		switch {
 		case equalFold(args[0], "replace"):
 			o.Replace = true
 		case equalFold(args[0], "absttl"):
 			absolute = true
-		case equalFold(args[0], "idletime") && len(args) > 1 && freq < 0:
+		case equalFold(args[0], "idletime") && len(args) > 1 && o.Uses < 0:
 			args = args[1:]
 			if o.Idle, err = parseInt(args[0]); err != nil {
 				return o, false, err
@@ -73,10 +72,10 @@ func restoreOptions(args [][]byte) (o kvs.RestoreOptions, absolute bool, err err
 			}
 		case equalFold(args[0], "freq") && len(args) > 1 && o.Idle < 0:
 			args = args[1:]
-			if freq, err = parseInt(args[0]); err != nil {
+			if o.Uses, err = parseInt(args[0]); err != nil {
 				return o, false, err
 			}
-			if freq < 0 || freq > 255 {
+			if o.Uses < 0 || o.Uses > 255 {
 				return o, false, Error("ERR Invalid FREQ value, must be >= 0 and <= 255")
 			}
 		default:

@@ -29,11 +29,38 @@ func readMemory() (m memoryFigures) {
 	return m
 }
 
-// UsedMemory is what maxmemory is compared with: the bytes of objects, garbage that is not collected yet included.
-func UsedMemory() int64 {
-	sample := []metrics.Sample{memoryMetrics[0]}
+// HeapObjects returns the bytes of objects, garbage that is not collected yet included; HeapLive those that the last
+// collection found alive; Collections counts collections.
+func HeapObjects() int64  { return int64(metric("/memory/classes/heap/objects:bytes")) }
+func Collections() uint64 { return metric("/gc/cycles/total:gc-cycles") }
+
+// HeapLive is explained at HeapObjects. Before the first collection it is all objects.
+func HeapLive() int64 {
+	if n := metric("/gc/heap/live:bytes"); n > 0 {
+		return int64(n)
+	}
+	return HeapObjects()
+}
+
+func metric(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64())
+	return sample[0].Value.Uint64()
+}
+
+// MemoryOfSystem is the memory that this process may use: the machine's, or its control group's if that is less. 0: unknown.
+func MemoryOfSystem() int64 {
+	total := systemMemory()
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && (total == 0 || n < total) {
+			total = n
+		}
+	}
+	return total
 }
 
 // systemMemory is the machine's, 0 where the system does not tell.

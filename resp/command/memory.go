@@ -81,12 +81,14 @@ func memoryStats(c *Ctx) error {
 
 func memoryDoctor(c *Ctx) error {
 	m := readMemory()
-	limit := c.Srv.MaxMemory()
-	text := fmt.Sprintf("%s in use, %s resident.", human(m.used), human(m.resident))
+	limit, used := c.Srv.MaxMemory(), c.Srv.UsedMemory()
+	text := fmt.Sprintf("%s in use, %s resident.", human(used), human(m.resident))
 	switch {
 	case limit == 0:
-		text += " maxmemory is not set: the index grows with the number of keys until the system is out of memory."
-	case m.used > limit*9/10:
+		text += " maxmemory is not set: the index grows with the number of keys until most of the system's memory is in use; then writes are refused."
+	case used > limit*9/10 && setting(c, "maxmemory-policy") != "noeviction":
+		text += " That is close to maxmemory: keys are evicted."
+	case used > limit*9/10:
 		text += " That is close to maxmemory: writes will soon be refused. Delete keys, lower cache-size or raise maxmemory."
 	default:
 		text += " That is well below maxmemory."

@@ -36,23 +36,26 @@ func objectEncoding(c *Ctx) error {
 }
 
 // lfu reports whether the eviction policy counts uses rather than noting the last one.
-func lfu(c *Ctx) (yes bool) {
-	c.Srv.ConfigGet([][]byte{[]byte("maxmemory-policy")}, func(_, value string) { yes = strings.HasSuffix(value, "-lfu") })
-	return yes
+func lfu(c *Ctx) bool { return strings.HasSuffix(setting(c, "maxmemory-policy"), "-lfu") }
+
+// setting is the value of one parameter.
+func setting(c *Ctx, name string) (value string) {
+	c.Srv.ConfigGet([][]byte{[]byte(name)}, func(_, v string) { value = v })
+	return value
 }
 
 func objectFreq(c *Ctx) error {
-	it, err := c.Tx.Peek(c.Args[2])
+	n, found, err := c.Tx.Frequency(c.Args[2])
 	if err != nil {
 		return err
 	}
 	switch {
-	case !it.Exists():
+	case !found:
 		c.Reply.Null()
 	case !lfu(c):
 		return Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 	default:
-		c.Reply.Int(0)
+		c.Reply.Int(n)
 	}
 	return nil
 }
