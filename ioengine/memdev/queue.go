@@ -93,6 +93,11 @@ func (d *Device) acceptLocked(r device.Request) pending {
 
 // checkLocked returns why a request cannot be served.
 func (d *Device) checkLocked(r device.Request) error {
+	return checkRequest(r, d.opts.TransferBlocks, uint64(len(d.blocks)))
+}
+
+// checkRequest returns why a device of so many blocks cannot serve r.
+func checkRequest(r device.Request, transfer device.BlockCount, have uint64) error {
 	count := r.Count
 	switch r.Op {
 	case device.OpFlush:
@@ -102,13 +107,12 @@ func (d *Device) checkLocked(r device.Request) error {
 		if len(r.Buf) == 0 || len(r.Buf)%device.BlockSize != 0 || address(r.Buf)%device.BlockSize != 0 {
 			return fmt.Errorf("memdev: buffer of %d bytes is not whole, aligned blocks", len(r.Buf))
 		}
-		if count = device.BlocksFor(len(r.Buf)); count > d.opts.TransferBlocks {
-			return fmt.Errorf("memdev: transfer of %d blocks, at most %d: %w", count, d.opts.TransferBlocks, device.ErrBounds)
+		if count = device.BlocksFor(len(r.Buf)); count > transfer {
+			return fmt.Errorf("memdev: transfer of %d blocks, at most %d: %w", count, transfer, device.ErrBounds)
 		}
 	default:
 		return fmt.Errorf("memdev: unknown operation %d", r.Op)
 	}
-	have := uint64(len(d.blocks))
 	if uint64(r.LBA) > have || uint64(count) > have-uint64(r.LBA) {
 		return fmt.Errorf("memdev: blocks %d+%d of %d: %w", r.LBA, count, have, device.ErrBounds)
 	}
