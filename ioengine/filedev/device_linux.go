@@ -26,6 +26,7 @@ type Device struct {
 	queues      atomic.Int32
 	stuck       atomic.Bool // a queue closed with requests in flight: their buffers must stay mapped forever
 	growth      growth
+	regions     regions
 }
 
 var _ device.Device = (*Device)(nil)
@@ -50,6 +51,9 @@ func (d *Device) Alloc(n device.BlockCount) ([]byte, error) {
 	if n == 0 || n > 1<<30 {
 		return nil, fmt.Errorf("buffer of %d blocks", n)
 	}
+	if n >= regionBlocks {
+		return d.allocRegion(n)
+	}
 	buf, err := unix.Mmap(-1, 0, n.Bytes(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("map a buffer of %d blocks: %w", n, err)
@@ -61,6 +65,10 @@ func (d *Device) Alloc(n device.BlockCount) ([]byte, error) {
 // write into it.
 func (d *Device) Free(buf []byte) {
 	if d.stuck.Load() {
+		return
+	}
+	if len(buf) >= regionBlocks.Bytes() {
+		d.freeRegion(buf)
 		return
 	}
 	if err := unix.Munmap(buf); err != nil {

@@ -27,6 +27,8 @@ type Queue struct {
 	slots  []slot
 	free   []uint32 // indexes of slots that are not in flight
 	broken error
+	// regions are registered with the ring, by their index there.
+	regions []*region
 }
 
 // slot is a request in flight.
@@ -53,6 +55,7 @@ func (d *Device) NewQueue(depth int) (device.Queue, error) {
 		q.free = append(q.free, uint32(len(q.slots)-1-i))
 	}
 	d.queues.Add(1)
+	q.register()
 	return q, nil
 }
 
@@ -114,6 +117,7 @@ func (q *Queue) push(i uint32) {
 				e.opFlags = unix.RWF_DSYNC
 			}
 		}
+		q.fix(&e, rest)
 	}
 	q.ring.push(e)
 }

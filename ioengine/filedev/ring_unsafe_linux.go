@@ -11,10 +11,14 @@ import (
 
 // The part of <linux/io_uring.h> that is used here; golang.org/x/sys/unix has the numbers of the system calls only.
 const (
-	opNop   = 0
-	opFsync = 3
-	opRead  = 22
-	opWrite = 23
+	opNop        = 0
+	opFsync      = 3
+	opReadFixed  = 4
+	opWriteFixed = 5
+	opRead       = 22
+	opWrite      = 23
+
+	registerBuffers = 0
 
 	fsyncData = 1 << 0 // fdatasync
 
@@ -46,7 +50,9 @@ type sqe struct {
 	len      uint32
 	opFlags  uint32 // rw_flags, fsync_flags
 	userData uint64
-	_        [3]uint64
+	bufIndex uint16 // opReadFixed, opWriteFixed: of the registered buffer that addr lies in
+	_        [3]uint16
+	_        [2]uint64
 }
 
 type cqe struct {
@@ -152,6 +158,21 @@ func (r *ring) close() error {
 	}
 	r.rings, r.entries, r.sqes, r.cqes = nil, nil, nil, nil
 	return unix.Close(r.fd)
+}
+
+// register pins the regions for the life of the ring; their index is their place in list.
+func (r *ring) register(list []*region) error {
+	iov := make([]unix.Iovec, len(list))
+	for i, g := range list {
+		iov[i].Base = unsafe.SliceData(g.buf)
+		iov[i].SetLen(len(g.buf))
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerBuffers, uintptr(unsafe.Pointer(&iov[0])),
+		uintptr(len(iov)), 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("io_uring_register: %w", errno)
+	}
+	return nil
 }
 
 // push adds an entry. The caller never has more pushed and unfinished than newRing was asked for.
