@@ -31,6 +31,8 @@ type Options struct {
 	Timeout time.Duration        // the engine fails when requests are outstanding and none completes for so long; 0: 60 s
 	Spin    time.Duration        // Wait polls for so long before it sleeps
 	Clock   func() time.Duration // monotonic time; nil: the machine's
+
+	NoOverlap bool // for the ablation WithoutOverlap
 }
 
 // Engine drives the pipelines of one device queue. One goroutine at a time uses it and its Writers and Readers.
@@ -48,6 +50,7 @@ type Engine struct {
 	progress time.Duration // when something last completed, or was submitted to an idle device
 	err      error         // for good
 	closed   bool
+	batch    batch
 
 	held    int // buffers; guarded by pool.mu
 	active  int // pipelines with chunks in flight or waiting for a buffer: they share the depth
@@ -151,7 +154,11 @@ func (e *Engine) take(n int, err error) (bool, error) {
 		return false, e.err
 	}
 	now := e.opts.Clock()
-	for _, c := range e.done[:n] {
+	done := e.done[:n]
+	if e.opts.NoOverlap {
+		done = e.gather(done)
+	}
+	for _, c := range done {
 		e.complete(c)
 	}
 	e.send()
@@ -199,7 +206,7 @@ func (e *Engine) complete(c device.Completion) {
 func (e *Engine) admit(p *pipeline) int {
 	busy := p.flying > 0 || p.waiting
 	share := max(1, len(e.ops)/max(1, e.active))
-	if len(e.free) > 0 && len(e.backlog) == 0 && p.flying < share {
+	if len(e.free) > 0 && (len(e.backlog) == 0 || e.hold()) && !e.batch.out && p.flying < share {
 		if buf := e.pool.get(e); buf != nil {
 			if !busy {
 				e.active++
@@ -252,7 +259,9 @@ func (e *Engine) submit(i int, what device.Op, x *extents, from, blocks device.B
 		o.parts++
 		at, from, left = at+run.Bytes(), from+run, left-run
 	}
-	e.send()
+	if !e.hold() {
+		e.send()
+	}
 }
 
 // send hands the backlog to the queue, as far as that has room.
@@ -260,6 +269,7 @@ func (e *Engine) send() {
 	if len(e.backlog) == 0 {
 		return
 	}
+	e.batch.out = e.opts.NoOverlap
 	n, err := e.queue.Submit(e.backlog)
 	left := copy(e.backlog, e.backlog[n:])
 	clear(e.backlog[left:])
