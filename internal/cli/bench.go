@@ -10,6 +10,7 @@ import (
 // benchCommand measures this machine. Each comparison is a command of its own below it.
 type benchCommand struct {
 	Redis   benchRedis   `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+	IO      benchIO      `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
 	Memory  benchMemory  `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter benchCounter `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 }

@@ -129,9 +129,9 @@ func (p *pacer) move(r device.Request) {
 	for at := 0; at < len(r.Buf); at += pieceBytes {
 		end := min(at+pieceBytes, len(r.Buf))
 		if r.Op == device.OpRead {
-			copy(r.Buf[at:end], disk[at:end])
+			moveIn(&r.Buf[at], &disk[at], end-at)
 		} else {
-			copy(disk[at:end], r.Buf[at:end])
+			moveOut(&disk[at], &r.Buf[at], end-at)
 		}
 		p.deliver()
 	}
