@@ -26,6 +26,7 @@ type IOOptions struct {
 	Depth     int      // default 32
 	ReadRate  float64  // GB/s of the modelled device; 0: 13.6, or a half, a quarter of it if this machine cannot move that
 	WriteRate float64  // GB/s; 0: 6.9, likewise
+	NoFio     bool     // for tests
 	Out       io.Writer
 }
 
@@ -88,7 +89,7 @@ func (o *IOOptions) largest() int64 { return mib(slices.Max(o.SizesMiB)) }
 func (o *IOOptions) newPool(dev device.Device, sides int) (*ioengine.Pool, error) {
 	// The extra block is room for the tag of WithGCM.
 	chunk := min(o.chunk()+device.BlockSize, ioengine.ChunkMax)
-	return ioengine.NewPool(dev, ioengine.PoolOptions{Buffers: o.Depth + 2*sides, Chunk: chunk})
+	return ioengine.NewPool(dev, ioengine.PoolOptions{Buffers: o.Depth + o.Depth/2 + 2*sides, Chunk: chunk})
 }
 
 // spread is a median with the bounds of its 95 % confidence interval.

@@ -40,7 +40,7 @@ func compareFile(o IOOptions) (err error) {
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	var sides []*ioSide
 	for i, kind := range []ioengine.Ablation{ioengine.Whole, ioengine.Raw} {
-		s, err := newSide(o, dev, pool, kind, device.LBA(i)*device.LBA(span), span)
+		s, err := newSide(o, 0, dev, pool, kind, device.LBA(i)*device.LBA(span), span)
 		if err != nil {
 			return err
 		}
@@ -74,11 +74,6 @@ func fileRow(o IOOptions, sides []*ioSide, path string, op device.Op, size int64
 		}
 	}
 	before := fio(path, op, o)
-	if op == device.OpRead {
-		for _, s := range sides { // fio wrote nothing, but reads it may have served from elsewhere are not ours
-			s.turn = 0
-		}
-	}
 	got, err := interleave(sides, o.Slices, func(s *ioSide) (turn, error) { return s.turnOf(op, size, mib(o.SliceMiB), false) })
 	if err != nil {
 		return err
@@ -96,6 +91,9 @@ func fileRow(o IOOptions, sides []*ioSide, path string, op device.Op, size int64
 
 // fio returns what fio reads or writes a second, in bytes, with the same request size and depth; 0 if there is no fio here.
 func fio(path string, op device.Op, o IOOptions) float64 {
+	if o.NoFio {
+		return 0
+	}
 	out, err := exec.Command("fio", "--name=beside", "--filename="+path, "--rw="+opName[op], "--direct=1", "--ioengine=io_uring", "--fixedbufs=1",
 		"--bs="+strconv.Itoa(o.ChunkKiB)+"k", "--iodepth="+strconv.Itoa(o.Depth), "--size="+strconv.FormatInt(mib(o.SliceMiB)*16, 10),
 		"--time_based=1", "--runtime=1", "--output-format=json").Output()

@@ -45,7 +45,7 @@ func newModelled(o IOOptions, read, write float64, span int64, kinds ...ioengine
 		return nil, errors.Join(err, m.dev.Close())
 	}
 	for i, k := range kinds {
-		s, err := newSide(o, m.dev, m.pool, k, device.LBA(i)*device.LBA(blocks), blocks)
+		s, err := newSide(o, time.Millisecond, m.dev, m.pool, k, device.LBA(i)*device.LBA(blocks), blocks)
 		if err != nil {
 			return nil, errors.Join(err, m.close())
 		}
@@ -252,8 +252,9 @@ func compareAblations(o IOOptions) (err error) {
 		ioengine.WithStaging: "+8 to 16 %", ioengine.WithGCM: "+19 to 21 %", ioengine.WithoutOverlap: "+70 to 76 %",
 		ioengine.Whole: "+0.4 to 0.9 % over raw", ioengine.DiskLayer: "37 to 56 % slower",
 	}
-	const size, total = 64 << 20, 64 << 20
-	fmt.Fprintf(o.Out, "== Ablations on the modelled drive: objects of 64 MiB, time beside full protection, medians of %d interleaved rounds [95 %%]\n", o.Rounds)
+	size := min(64<<20, o.largest())
+	total := size
+	fmt.Fprintf(o.Out, "== Ablations on the modelled drive: objects of %s, time beside full protection, medians of %d interleaved rounds [95 %%]\n", sizeName(size), o.Rounds)
 	read, write, err := o.rates()
 	if err != nil {
 		return err

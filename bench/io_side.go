@@ -47,10 +47,10 @@ type ioPart struct {
 	obj   ioObject
 }
 
-// newSide makes a side on its own blocks of a device.
-func newSide(o IOOptions, dev device.Device, pool *ioengine.Pool, kind ioengine.Ablation, base device.LBA, span device.BlockCount) (*ioSide, error) {
+// newSide makes a side on its own blocks of a device, for which it polls so long before it sleeps.
+func newSide(o IOOptions, spin time.Duration, dev device.Device, pool *ioengine.Pool, kind ioengine.Ablation, base device.LBA, span device.BlockCount) (*ioSide, error) {
 	e, err := ioengine.New(dev, pool, ioengine.Options{
-		Depth: o.Depth, Spin: time.Millisecond, NoOverlap: kind == ioengine.WithoutOverlap,
+		Depth: o.Depth, Spin: spin, NoOverlap: kind == ioengine.WithoutOverlap,
 	})
 	if err != nil {
 		return nil, err

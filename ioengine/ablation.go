@@ -199,7 +199,7 @@ func (e *Engine) hold() bool { return e.opts.NoOverlap && !e.batch.out && len(e.
 // gather keeps completions until all are there, and returns them then.
 func (e *Engine) gather(done []device.Completion) []device.Completion {
 	e.batch.held = append(e.batch.held, done...)
-	if e.queue.Outstanding() > 0 || len(e.backlog) > 0 {
+	if e.flight > 0 || len(e.backlog) > 0 {
 		return nil
 	}
 	all := e.batch.held

@@ -27,7 +27,8 @@ const stepMax = 8
 
 // Options describe an Engine.
 type Options struct {
-	Depth   int                  // chunks in flight at most, of all pipelines together; 0: 32
+	Depth   int                  // requests at the device at most, of all pipelines together; 0: 32
+	Ahead   int                  // chunks that are sealed, or have their buffer, and wait for their turn at the device; 0: half of Depth
 	Timeout time.Duration        // the engine fails when requests are outstanding and none completes for so long; 0: 60 s
 	Spin    time.Duration        // Wait polls for so long before it sleeps
 	Clock   func() time.Duration // monotonic time; nil: the machine's
@@ -44,7 +45,8 @@ type Engine struct {
 
 	ops      []op
 	free     []int            // of ops
-	backlog  []device.Request // accepted by us, not yet by the queue
+	backlog  []device.Request // accepted by us, not yet by the queue: what the device gets first when something completes
+	flight   int              // requests that the device has
 	done     [stepMax]device.Completion
 	x        scratch
 	progress time.Duration // when something last completed, or was submitted to an idle device
@@ -53,7 +55,7 @@ type Engine struct {
 	batch    batch
 
 	held    int // buffers; guarded by pool.mu
-	active  int // pipelines with chunks in flight or waiting for a buffer: they share the depth
+	fair    fair
 	stats   Stats
 	started time.Time
 }
@@ -88,21 +90,27 @@ func New(dev device.Device, pool *Pool, o Options) (*Engine, error) {
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
-	if o.Depth < 1 || o.Depth > 1024 {
-		return nil, fmt.Errorf("engine of depth %d", o.Depth)
+	if o.Ahead == 0 {
+		o.Ahead = o.Depth / 2
 	}
-	e := &Engine{pool: pool, transfer: max(1, dev.Info().TransferBlocks), opts: o, ops: make([]op, o.Depth), started: time.Now()}
+	if o.NoOverlap {
+		o.Ahead = 0
+	}
+	if o.Depth < 1 || o.Depth > 1024 || o.Ahead < 0 || o.Ahead > 1024 {
+		return nil, fmt.Errorf("engine of depth %d and %d ahead", o.Depth, o.Ahead)
+	}
+	e := &Engine{pool: pool, transfer: max(1, dev.Info().TransferBlocks), opts: o, ops: make([]op, o.Depth+o.Ahead), started: time.Now()}
 	if e.opts.Clock == nil {
 		e.opts.Clock = func() time.Duration { return time.Since(e.started) }
 	}
-	for i := o.Depth - 1; i >= 0; i-- {
+	for i := len(e.ops) - 1; i >= 0; i-- {
 		e.free = append(e.free, i)
 	}
 	if err := pool.join(e); err != nil {
 		return nil, err
 	}
 	var err error
-	if e.queue, err = dev.NewQueue(2 * o.Depth); err != nil {
+	if e.queue, err = dev.NewQueue(o.Depth); err != nil {
 		pool.leave(e, 0)
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -112,7 +120,7 @@ func New(dev device.Device, pool *Pool, o Options) (*Engine, error) {
 // Fd returns a descriptor that is readable when Step has something to do, or -1 if Step must be called now and then.
 func (e *Engine) Fd() int { return e.queue.Fd() }
 
-// Outstanding returns how many chunks the device has.
+// Outstanding returns how many chunks are at the device or wait for their turn there.
 func (e *Engine) Outstanding() int { return len(e.ops) - len(e.free) }
 
 // Err returns why the engine failed, nil while it works. A failed engine accepts nothing; Step still takes back buffers.
@@ -154,6 +162,9 @@ func (e *Engine) take(n int, err error) (bool, error) {
 		return false, e.err
 	}
 	now := e.opts.Clock()
+	// What waits goes out before the completed chunks are opened: a device that reports many at once must not idle meanwhile.
+	e.flight -= n
+	e.send()
 	done := e.done[:n]
 	if e.opts.NoOverlap {
 		done = e.gather(done)
@@ -161,20 +172,27 @@ func (e *Engine) take(n int, err error) (bool, error) {
 	for _, c := range done {
 		e.complete(c)
 	}
-	e.send()
 	switch {
 	case n > 0:
 		e.progress = now
+		e.fair.round++
 	case e.Outstanding() > 0 && now-e.progress > e.opts.Timeout:
 		e.fail(fmt.Errorf("%w: %d chunks are in flight and nothing completed for %v", ErrDevice, e.Outstanding(), e.opts.Timeout))
 	}
 	return n > 0, e.err
 }
 
-// fail ends the engine. What is in flight stays in quarantine until the device completes it.
+// fail ends the engine. What is in flight stays in quarantine until the device completes it; what the device never got comes
+// back at once.
 func (e *Engine) fail(err error) {
-	if e.err == nil {
-		e.err = err
+	if e.err != nil {
+		return
+	}
+	e.err = err
+	waiting := e.backlog
+	e.backlog = nil
+	for _, r := range waiting {
+		e.complete(device.Completion{Token: r.Token, Err: err})
 	}
 }
 
@@ -202,43 +220,6 @@ func (e *Engine) complete(c device.Completion) {
 	e.free = append(e.free, int(i))
 }
 
-// admit gives p an op with a buffer, or -1 if p must wait for a Step. The depth is shared evenly by the pipelines that want it.
-func (e *Engine) admit(p *pipeline) int {
-	busy := p.flying > 0 || p.waiting
-	share := max(1, len(e.ops)/max(1, e.active))
-	if len(e.free) > 0 && (len(e.backlog) == 0 || e.hold()) && !e.batch.out && p.flying < share {
-		if buf := e.pool.get(e); buf != nil {
-			if !busy {
-				e.active++
-			}
-			p.waiting = false
-			p.flying++
-			i := e.free[len(e.free)-1]
-			e.free = e.free[:len(e.free)-1]
-			e.ops[i].buf = buf
-			return i
-		}
-	}
-	if !busy {
-		e.active++
-	}
-	p.waiting = true
-	return -1
-}
-
-// landed says that one of p's chunks came back.
-func (e *Engine) landed(p *pipeline) {
-	p.flying--
-	e.rest(p)
-}
-
-// rest takes p off the active ones if it wants nothing.
-func (e *Engine) rest(p *pipeline) {
-	if p.flying == 0 && !p.waiting {
-		e.active--
-	}
-}
-
 // submit sends op i: its buffer, cut to so many blocks, for those from number from of x.
 func (e *Engine) submit(i int, what device.Op, x *extents, from, blocks device.BlockCount) {
 	o := &e.ops[i]
@@ -264,13 +245,15 @@ func (e *Engine) submit(i int, what device.Op, x *extents, from, blocks device.B
 	}
 }
 
-// send hands the backlog to the queue, as far as that has room.
+// send hands the backlog to the queue, as far as the depth goes.
 func (e *Engine) send() {
-	if len(e.backlog) == 0 {
+	most := min(len(e.backlog), e.opts.Depth-e.flight)
+	if most <= 0 {
 		return
 	}
 	e.batch.out = e.opts.NoOverlap
-	n, err := e.queue.Submit(e.backlog)
+	n, err := e.queue.Submit(e.backlog[:most])
+	e.flight += n
 	left := copy(e.backlog, e.backlog[n:])
 	clear(e.backlog[left:])
 	e.backlog = e.backlog[:left]
@@ -300,7 +283,6 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.fail(fmt.Errorf("engine: %w", ErrClosed))
-	e.backlog = nil
 	err := e.queue.Close()
 	lost := 0
 	for i := range e.ops {

@@ -7,9 +7,12 @@ type pipeline struct {
 	e       *Engine
 	x       extents
 	key     *Key
-	flying  int   // chunks that the device has
-	waiting bool  // was refused since it last got a buffer
-	err     error // for good
+	flying  int    // chunks that the device has
+	waiting bool   // was refused since it last got a buffer
+	listed  bool   // in fair.pipes
+	served  uint64 // chunks, for fair
+	asked   uint64 // fair.round of the last attempt
+	err     error  // for good
 	closed  bool
 }
 
@@ -51,6 +54,6 @@ func (p *pipeline) Close() {
 	p.closed = true
 	if p.waiting {
 		p.waiting = false
-		p.e.rest(p)
+		p.e.fair.rest(p)
 	}
 }
