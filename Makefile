@@ -7,6 +7,7 @@ ROUNDS ?= 50
 SEEDS ?= 100000
 SIMTIME ?= 2m
 DIFFTIME ?= 30s
+HOSTILETIME ?= 1m
 
 .DEFAULT_GOAL := help
 
@@ -65,11 +66,16 @@ compat: ## Run redis' own Tcl suite and other people's clients against the serve
 	bash compat/clients.sh
 	go -C compat vet ./...
 
+.PHONY: hostile
+hostile: ## Random compositions of attacks on the NVMe driver for HOSTILETIME (1m)
+	go test -count=1 -timeout 60m -run 'TestComposition$$' -v ./internal/hostile -hostile.for=$(HOSTILETIME)
+
 .PHONY: soak
 soak: setup ## Hours: SEEDS (100000) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
 	go test -count=1 -timeout 3h -run 'TestSim$$' -v ./internal/sim -sim.seeds=$(SEEDS)
 	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'UnderLoad' ./e2e
 	$(MAKE) difftest DIFFTIME=10m
+	$(MAKE) hostile HOSTILETIME=10m
 	bash scripts/fuzz.sh 10m
 
 .PHONY: clean

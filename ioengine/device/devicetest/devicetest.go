@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,31 +23,56 @@ const (
 // patience bounds every wait, so that a lost completion fails a test rather than hanging it.
 const patience = 20 * time.Second
 
+// check is one statement about devices.
+type check struct {
+	name string
+	run  func(*testing.T, device.Device)
+}
+
+var checks = []check{
+	{"what is written is read", writtenIsRead},
+	{"each request completes once with its token", tokensOnce},
+	{"a full queue accepts a prefix", fullQueue},
+	{"what lies outside or is no whole block is an error", outside},
+	{"buffers are zero and aligned", buffers},
+	{"Wait returns at once when idle", idleWait},
+	{"queues work side by side", sideBySide},
+	{"trim and flush complete", trimAndFlush},
+	{"a closed queue is broken", closedQueue},
+	{"the largest transfer works and a larger one does not", largest},
+}
+
 // Run checks the devices that open returns: new, all zero, Blocks long, and able to grow to BlocksMax. Run closes them.
 func Run(t *testing.T, open func(t *testing.T) device.Device) {
-	for _, c := range []struct {
-		name  string
-		check func(*testing.T, device.Device)
-	}{
-		{"what is written is read", writtenIsRead},
-		{"each request completes once with its token", tokensOnce},
-		{"a full queue accepts a prefix", fullQueue},
-		{"what lies outside or is no whole block is an error", outside},
-		{"buffers are zero and aligned", buffers},
-		{"Wait returns at once when idle", idleWait},
-		{"queues work side by side", sideBySide},
-		{"Reserve grows the device", reserve},
-		{"trim and flush complete", trimAndFlush},
-		{"a closed queue is broken", closedQueue},
-		{"the largest transfer works and a larger one does not", largest},
-	} {
+	run(t, open, append(slices.Clone(checks), check{"Reserve grows the device", reserve}))
+}
+
+// RunFixed is Run for devices that cannot grow: new, all zero, BlocksMax long.
+func RunFixed(t *testing.T, open func(t *testing.T) device.Device) {
+	run(t, open, append(slices.Clone(checks), check{"Reserve knows the size", reserveFixed}))
+}
+
+func run(t *testing.T, open func(t *testing.T) device.Device, checks []check) {
+	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t)
-			c.check(t, d)
+			c.run(t, d)
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+func reserveFixed(t *testing.T, d device.Device) {
+	if info := d.Info(); info.Blocks != BlocksMax || info.BlocksMax != BlocksMax || info.TransferBlocks == 0 {
+		t.Fatalf("info: %+v", info)
+	}
+	if done, err := d.Reserve(BlocksMax); !done || err != nil {
+		t.Fatalf("Reserve of what is there: %v, %v", done, err)
+	}
+	if _, err := d.Reserve(BlocksMax + 1); !errors.Is(err, device.ErrFull) {
+		t.Fatalf("Reserve above BlocksMax: %v", err)
 	}
 }
 
