@@ -22,29 +22,53 @@ type toy struct{ items map[uint32]toyItem }
 type toyItem struct {
 	value   string
 	counter volume.Counter
+	place   volume.Place
+	size    int
+}
+
+func (s *toy) hash(v *volume.Volume, key uint32) volume.Sum {
+	return v.ItemHash(volume.StoreKeys, binary.BigEndian.AppendUint32(nil, key), s.items[key].counter)
 }
 
 func (s *toy) Reset() { s.items = map[uint32]toyItem{} }
 
-type summer interface {
-	Add(volume.Sum)
-	Remove(volume.Sum)
-}
+// Meta implements volume.Replayer: recovery needs all of a record.
+func (s *toy) Meta(_ volume.Kind, payload []byte) int { return len(payload) }
 
-func (s *toy) put(v *volume.Volume, key uint32, it toyItem, d summer) {
-	hash := func(c volume.Counter) volume.Sum {
-		return v.ItemHash(volume.StoreKeys, binary.BigEndian.AppendUint32(nil, key), c)
-	}
-	if old, ok := s.items[key]; ok {
-		d.Remove(hash(old.counter))
-	}
-	s.items[key] = it
-	d.Add(hash(it.counter))
-}
-
-func (s *toy) Replay(v *volume.Volume, r volume.Record, d *volume.Delta) error {
-	s.put(v, binary.BigEndian.Uint32(r.Payload), toyItem{string(r.Payload[4:]), r.Counter}, d)
+func (s *toy) Replay(_ *volume.Volume, r volume.Record) error {
+	s.items[binary.BigEndian.Uint32(r.Payload)] = toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}
 	return nil
+}
+
+func (s *toy) Settle(v *volume.Volume, d *volume.Delta) error {
+	for k, it := range s.items {
+		d.Add(s.hash(v, k))
+		d.Live(it.place, it.size)
+	}
+	return nil
+}
+
+func (s *toy) Live(_ *volume.Volume, r volume.Record) bool {
+	it, ok := s.items[binary.BigEndian.Uint32(r.Payload)]
+	return ok && it.place == r.Place
+}
+
+func (s *toy) Move(v *volume.Volume, r volume.Record) (bool, error) {
+	if !s.Live(v, r) {
+		return false, nil
+	}
+	tx, err := v.Begin(r.Size, 1, volume.ClassMove)
+	if err != nil {
+		return false, err
+	}
+	p, at := tx.Append(r.Store, r.Kind, r.Counter, r.Size)
+	copy(p, r.Payload)
+	it := s.items[binary.BigEndian.Uint32(p)]
+	it.place = at
+	s.items[binary.BigEndian.Uint32(p)] = it
+	tx.Dead(r.Place, r.Size)
+	tx.End()
+	return true, nil
 }
 
 // server is a volume on an NVMe device, with the counter and the key that outlive it.
@@ -91,10 +115,15 @@ func (s *server) write(key uint32, value string) error {
 		return err
 	}
 	c := tx.Next()
-	p, _ := tx.Append(volume.StoreKeys, 1, c, 4+len(value))
+	p, at := tx.Append(volume.StoreKeys, 1, c, 4+len(value))
 	binary.BigEndian.PutUint32(p, key)
 	copy(p[4:], value)
-	s.store.put(s.v, key, toyItem{value, c}, tx)
+	if old, ok := s.store.items[key]; ok {
+		tx.Remove(s.store.hash(s.v, key))
+		tx.Dead(old.place, old.size)
+	}
+	s.store.items[key] = toyItem{value, c, at, len(p)}
+	tx.Add(s.store.hash(s.v, key))
 	end := tx.End()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
