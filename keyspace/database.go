@@ -76,9 +76,7 @@ func (t *Tx) flush(db int) {
 	encodeFlush(payload, tb.number)
 	t.touchDatabase(db, c, tb)
 	t.w.flush(tb, c, at)
-	if f := t.w.s.o.OnChange; f != nil {
-		f(db, nil, "flushdb", c)
-	}
+	t.toldOf(db, "flushdb", c)
 }
 
 // Swap exchanges two databases, by one record: every client of one sees the keys of the other. It reads and moves no key.
@@ -99,9 +97,7 @@ func (t *Tx) Swap(a, b int) error {
 	t.Use(t.db)
 	for _, db := range []int{a, b} {
 		t.touchDatabase(db, c, ta, tb)
-		if f := t.w.s.o.OnChange; f != nil {
-			f(db, nil, "swapdb", c)
-		}
+		t.toldOf(db, "swapdb", c)
 	}
 	return nil
 }

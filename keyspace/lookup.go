@@ -55,6 +55,9 @@ func (t *Tx) live(key []byte) (spot, error) {
 	p := t.locate(key)
 	if p.i < 0 {
 		t.see(t.tb.flushed)
+		if t.noting {
+			t.missed(key)
+		}
 		return p, nil
 	}
 	e := p.entry()
@@ -66,6 +69,9 @@ func (t *Tx) live(key []byte) (spot, error) {
 	}
 	if expired || !e.live() {
 		p.i = -1
+		if t.noting {
+			t.missed(key)
+		}
 		if mutant.On(mutant.ForgetTombstone) {
 			return p, nil
 		}

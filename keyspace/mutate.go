@@ -32,6 +32,9 @@ func (t *Tx) Put(key []byte, o Put, parts ...[]byte) {
 		p = t.w.s.obtain(t.tb, t.hash(key), key)
 	}
 	old := *p.entry()
+	if f := t.w.s.observer; f != nil && !old.live() {
+		f(Event{DB: t.db, Key: key, Name: "new", Counter: c})
+	}
 	t.w.put(t.tb, p, &r, c, at, size)
 	if old.live() {
 		t.accessed(p.entry())
@@ -102,7 +105,5 @@ func (t *Tx) changed(p spot, key []byte, event string, c volume.Counter) {
 	if p.st.watched != nil {
 		t.touch(p.st, key, c)
 	}
-	if f := t.w.s.o.OnChange; f != nil {
-		f(t.db, key, event, c)
-	}
+	t.told(key, event, c)
 }

@@ -71,6 +71,8 @@ type Space struct {
 	evict   Tx
 	victim  victim
 
+	observer func(Event) // see Observe
+
 	cycleMu sync.Mutex // one expiry cycle at a time
 	cycle   Tx
 	cycleAt int // stripe at which the next cycle starts

@@ -24,6 +24,8 @@ type Tx struct {
 	records int
 	changes int // records appended to the batch
 	plan    plan
+	noting  bool // see NoteAbsent
+	absent  [][]byte
 
 	seen     volume.Counter
 	again    bool // the command will be run again: what was supplied is kept
@@ -73,6 +75,7 @@ func (t *Tx) begin(s *Space, db int) {
 	t.seen, t.again, t.quiet = 0, false, false
 	t.misses = t.misses[:0]
 	t.keys, t.changes, t.plan = nil, 0, plan{}
+	t.noting, t.absent = false, t.absent[:0]
 }
 
 func (t *Tx) lockHeld() {

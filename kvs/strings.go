@@ -90,6 +90,9 @@ func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 		return SetResult{}, err
 	}
 	put(t, key, val, expiry, "set")
+	if o.Expiry != 0 {
+		t.Notify(key, "expire")
+	}
 	res.Set = true
 	return res, nil
 }

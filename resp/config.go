@@ -42,6 +42,7 @@ type Config struct {
 	MemorySamples int64
 	LFULogFactor  int64
 	LFUDecay      int64 // minutes
+	Notify        notifyFlags
 
 	SlowlogUsec   int64 // commands that take longer are noted; negative: none
 	SlowlogLen    int64

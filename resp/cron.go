@@ -19,6 +19,7 @@ func (l *loop) cron() {
 		l.nextCron = l.now + every
 	}
 	l.timeouts()
+	l.settle() // what happened in transactions that no loop began
 	if l.num != 0 {
 		return
 	}
@@ -63,6 +64,7 @@ func (l *loop) expireCycle() {
 		}
 	}
 	bump(&l.stats.expired, uint64(n))
+	l.settle()
 	l.expireMore = more && n > 0
 	if l.expireMore {
 		l.nextCron = l.now

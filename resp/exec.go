@@ -113,6 +113,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		if err != nil && l.parks(s, c, err) {
 			s.out = c.Reply.Buf[:start]
 			l.pushHeld(s)
+			l.settle()
 			return false
 		}
 	}
@@ -133,6 +134,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	}
 	l.reply(s, start, seen)
 	l.pushHeld(s)
+	l.settle()
 	return true
 }
 
@@ -196,9 +198,16 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 	if s.NoTouch && c.Cmd.Locks != command.LockSelf && c.Cmd.Name != "touch" {
 		c.Tx.NoTouch()
 	}
+	misses := l.tellsOfMisses(c.Cmd)
+	if misses {
+		c.Tx.NoteAbsent(true)
+	}
 	err = c.Cmd.Handler(c)
 	if c.Cmd.Locks != command.LockSelf {
 		c.Tx.End()
+	}
+	if miss, busy := command.Retry(err); misses && !miss && !busy {
+		l.keymiss(c, c.Tx.Seen())
 	}
 	if !c.Loose {
 		seen = c.Tx.Seen()

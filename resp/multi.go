@@ -22,6 +22,7 @@ type transaction struct {
 	all  bool
 
 	messages []*message // published by its commands
+	missed   []keyEvent // keys that reading commands looked for in vain
 	scratch  []byte     // replies of the rehearsal
 }
 

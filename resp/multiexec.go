@@ -41,7 +41,7 @@ func (v *view) Exec(c *command.Ctx) error {
 	if err != nil {
 		s.DB = db
 		c.Reply.Buf = c.Reply.Buf[:start]
-		m.messages = nil
+		m.messages, m.missed = nil, nil
 		return err
 	}
 	seen := c.Tx.Seen()
@@ -52,6 +52,10 @@ func (v *view) Exec(c *command.Ctx) error {
 	for _, p := range m.messages {
 		p.seen = max(seen, s.lastSeen)
 		l.publish(p)
+	}
+	for i := range m.missed {
+		m.missed[i].counter = seen
+		l.notifyEvent(&m.missed[i])
 	}
 	l.endMulti(s)
 	for _, n := range notes {
@@ -201,7 +205,12 @@ func (l *loop) performQueued(s *session, c *command.Ctx, q *queued) (time.Durati
 	} else {
 		l.enter(c, q)
 		c.Multi = true
+		misses := l.tellsOfMisses(q.cmd)
+		c.Tx.NoteAbsent(misses)
 		err = q.cmd.Handler(c)
+		if misses {
+			s.multi.noteMisses(c)
+		}
 		if miss, busy := command.Retry(err); (miss || busy) && !c.Tx.HasChanged() {
 			return 0, err
 		}

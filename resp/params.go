@@ -75,6 +75,7 @@ func observingParams() []Param {
 		intParam("slowlog-max-len", 128, 0, 1<<20, true, func(c *Config) *int64 { return &c.SlowlogLen }, "Commands that SLOWLOG keeps."),
 		intParam("latency-monitor-threshold", 0, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.LatencyMillis },
 			"Milliseconds from which LATENCY notes an event; 0: none."),
+		notifyParam(),
 		immutable(enumParam("enable-debug-command", "no", []string{"no", "yes", "local"}, func(c *Config) *string { return &c.DebugCommand },
 			"Whether DEBUG is allowed: no, yes, or to clients on this machine only.")),
 	}

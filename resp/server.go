@@ -64,6 +64,7 @@ type Server struct {
 	handshakes  handshakes
 	tlsFailed   atomic.Uint64
 	observed    command.Observed
+	events      events
 	monitors    atomic.Int64
 	subscribers pubsub.Registry[*session]
 	errors      errorCounts
@@ -89,6 +90,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, log: o.Log, space: o.Space, started: time.Now()}
 	config := o.Config
 	s.config.Store(&config)
+	s.space.Observe(s.onEvent)
 	if o.Volume != nil {
 		applied, _, _ := o.Volume.Watermarks()
 		s.observed.SavedAt.Store(uint64(applied))
