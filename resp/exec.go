@@ -98,6 +98,12 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	c.Now, c.Resume, c.Park = l.now, s.resume, s.park
 	c.Depends, s.resume = 0, command.ResumeNone
 	c.Pushes = false
+	if s.serving != nil { // perhaps again, after a miss
+		c.Ready = []byte(s.serving.key.key)
+		if c.Resume == command.ResumeNone {
+			c.Resume = command.ResumeReady
+		}
+	}
 	l.running = s
 	s.QueryBytes = int(s.p.size())
 	cmd, err := l.lookup(s, args)
@@ -113,6 +119,9 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		if err != nil && l.parks(s, c, err) {
 			s.out = c.Reply.Buf[:start]
 			l.pushHeld(s)
+			if s.phase == phasePark {
+				l.tried(s, false)
+			}
 			l.settle()
 			return false
 		}
@@ -134,6 +143,8 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	}
 	l.reply(s, start, seen)
 	l.pushHeld(s)
+	l.unblock(s)
+	l.tried(s, true)
 	l.settle()
 	return true
 }
@@ -203,6 +214,9 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 		c.Tx.NoteAbsent(true)
 	}
 	err = c.Cmd.Handler(c)
+	if errors.Is(err, command.ErrPark) {
+		l.block(s, c)
+	}
 	if c.Cmd.Locks != command.LockSelf {
 		c.Tx.End()
 	}

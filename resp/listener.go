@@ -219,6 +219,8 @@ func (l *loop) close(s *session) {
 		l.srv.monitors.Add(-1)
 	}
 	l.srv.unsubscribeAll(s)
+	l.unblock(s)
+	l.leavePass(s)
 	if s.multi != nil {
 		l.endMulti(s)
 	}

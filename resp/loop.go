@@ -31,6 +31,7 @@ type loop struct {
 	shown    []shown           // for monitoring clients, in this round
 	unwatch  []*keyspace.Watch // to be ended once no transaction is under way
 	running  *session          // whose command is being executed
+	settling bool              // in settle
 	held     []held            // for it, from its own command
 	pushed   []*session        // to be flushed at the end of the round
 	fetches  fetchTable

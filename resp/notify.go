@@ -37,6 +37,9 @@ type events struct {
 
 // onEvent is the keyspace's observer.
 func (srv *Server) onEvent(e keyspace.Event) {
+	if e.Change && srv.waited(&e) {
+		srv.events.some.Store(true)
+	}
 	if !srv.interested(&e) {
 		return
 	}
@@ -46,6 +49,14 @@ func (srv *Server) onEvent(e keyspace.Event) {
 	srv.events.some.Store(true)
 }
 
+// waited reports whether an event is what a client waits for.
+func (srv *Server) waited(e *keyspace.Event) bool {
+	if e.Key == nil {
+		return e.Name == "swapdb" && srv.waits.changedAll(e.DB)
+	}
+	return srv.waits.changed(e.DB, e.Key)
+}
+
 // interested reports whether anybody has use for an event.
 func (srv *Server) interested(e *keyspace.Event) bool {
 	return e.Key != nil && srv.config.Load().Notify.wants(e.Name)
@@ -53,10 +64,19 @@ func (srv *Server) interested(e *keyspace.Event) bool {
 
 // settle passes on what has happened to keys. No transaction of this loop is under way.
 func (l *loop) settle() {
-	srv := l.srv
-	if !srv.events.some.Load() {
+	if l.settling || !l.srv.events.some.Load() {
 		return
 	}
+	l.settling = true
+	for l.srv.events.some.Load() { // serving makes more
+		l.settleEvents()
+		l.serveReady()
+	}
+	l.settling = false
+}
+
+func (l *loop) settleEvents() {
+	srv := l.srv
 	srv.events.settling.Lock() // one at a time, so that events stay in order
 	srv.events.Lock()
 	list := srv.events.list

@@ -28,6 +28,11 @@ func (l *loop) push(s *session, seen volume.Counter, write func(*command.Reply))
 	write(&r)
 	s.out = r.Buf
 	l.mark(s, seen)
+	l.flushLater(s)
+}
+
+// flushLater has a session's output written at the end of the round.
+func (l *loop) flushLater(s *session) {
 	if !s.pushed && !s.lent {
 		s.pushed = true
 		l.pushed = append(l.pushed, s)

@@ -65,6 +65,7 @@ type Server struct {
 	tlsFailed   atomic.Uint64
 	observed    command.Observed
 	events      events
+	waits       waits
 	monitors    atomic.Int64
 	subscribers pubsub.Registry[*session]
 	errors      errorCounts

@@ -32,6 +32,7 @@ type Ctx struct {
 	// Resume says why a parked command runs again; Park is where a command that returns ErrPark says what it waits for.
 	Resume Resume
 	Park   Park
+	Ready  []byte // with ResumeReady, of a wait for keys: the key that has changed
 
 	keys   [][]byte
 	values valueScratch
@@ -99,6 +100,9 @@ type Park struct {
 	Until   int64 // monotonic nanoseconds; 0: no deadline
 	Answer  bool  // Server.Gather resumes
 	Paused  bool  // CLIENT UNPAUSE resumes
+
+	Keys [][]byte        // a change of one of these resumes
+	Type keyspace.TypeID // that they must have then
 }
 
 // Resume says why a parked command runs again.
@@ -116,6 +120,7 @@ const (
 type Server interface {
 	Transactions
 	Messages
+	Waits
 	// ConfigGet calls emit for each parameter whose name matches one of the patterns.
 	ConfigGet(patterns [][]byte, emit func(name, value string))
 	// ConfigSet sets name, value, name, value ... all or none.
