@@ -50,8 +50,7 @@ type pass struct {
 	next   int
 	failed [32]bool // by type: the key has nothing for the others of that type either
 	inline bool     // the loop is in advance, and looks at what the session says itself
-	served bool
-	over   bool // the session under way has been served, or has not
+	over   bool     // the session under way has been served, or has not
 }
 
 // changed takes note that a key may have what somebody waits for. It is called under the key's lock. It reports whether it has.

@@ -151,9 +151,12 @@ func TestBlockingEnds(t *testing.T) {
 	push.blocked(0)
 	push.want("+OK\r\n", "SET", "k", "v")
 	push.want(":1\r\n", "EXISTS", "k")
-	if n := r.srv.waits.some.Load(); n != 0 || len(r.srv.waits.keys) != 0 {
-		t.Errorf("%d still wait, for %d keys", n, len(r.srv.waits.keys))
+	w := &r.srv.waits
+	w.Lock()
+	if n := w.some.Load(); n != 0 || len(w.keys) != 0 {
+		t.Errorf("%d still wait, for %d keys", n, len(w.keys))
 	}
+	w.Unlock()
 	other := r.dial()
 	other.send(wire("UNLINK", "nosuch", "0")) // the server stops with it
 	push.blocked(1)

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,7 +184,7 @@ next:
 				continue next
 			}
 		}
-		return 0, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+		return 0, command.Error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	}
 	return f, nil
 }
@@ -229,7 +228,9 @@ func classOf(event string) notifyFlags {
 	case "georadiusstore", "geosearchstore":
 		return notifyZSet
 	}
-	switch event[0] {
+	switch first := (event + " ")[0]; first {
+	case ' ': // a change that nobody is told of
+		return 0
 	case 'h':
 		return notifyHash
 	case 'z':

@@ -77,7 +77,7 @@ func blockTimeout(arg []byte) (time.Duration, error) {
 		return 0, Error("ERR timeout is not a float or out of range")
 	case f < 0:
 		return 0, errTimeoutNeg
-	case f*1000 > math.MaxInt64/2:
+	case f*1000 > math.MaxInt64-1e13:
 		return 0, Error("ERR timeout is out of range")
 	case f > math.MaxInt64/4/1e9:
 		return math.MaxInt64 / 4, nil
