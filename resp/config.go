@@ -43,6 +43,7 @@ type Config struct {
 	LFULogFactor  int64
 	LFUDecay      int64 // minutes
 	Notify        notifyFlags
+	HLLSparse     int64 // bytes above which a HyperLogLog becomes dense
 
 	SlowlogUsec   int64 // commands that take longer are noted; negative: none
 	SlowlogLen    int64

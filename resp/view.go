@@ -149,6 +149,7 @@ func (v *view) Monitoring(change int64)     { v.s.monitors.Add(change) }
 func (v *view) SetActiveExpire(on bool)     { v.s.expireOff.Store(!on) }
 func (v *view) LogLine(text string)         { v.s.log.Warn().Str("text", text).Msg("DEBUG LOG") }
 func (v *view) MaxMemory() int64            { return v.l.config.MaxMemory }
+func (v *view) HLLSparseMax() int           { return int(min(v.l.config.HLLSparse, 1<<30)) }
 
 func (v *view) DebugAllowed(s *command.Session) bool {
 	return v.l.config.DebugCommand == "yes" || v.l.config.DebugCommand == "local" && s.Near

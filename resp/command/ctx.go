@@ -152,6 +152,8 @@ type Server interface {
 	MaxMemory() int64
 	// UsedMemory is what maxmemory is compared with.
 	UsedMemory() int64
+	// HLLSparseMax is the size above which a HyperLogLog becomes dense.
+	HLLSparseMax() int
 	// Shutdown begins an orderly stop.
 	Shutdown()
 }

@@ -74,7 +74,7 @@ func init() {
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
-		multiCommands(), pubsubCommands(),
+		multiCommands(), pubsubCommands(), hyperloglogCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
