@@ -129,7 +129,7 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	s.park, s.misses = command.Park{}, 0
 	s.Commands++
 	if err != nil {
-		err = l.spoil(s, args, err)
+		err = l.spoil(s, args, cmd == nil, err)
 		text := command.Text(err)
 		c.Reply.Buf = c.Reply.Buf[:start]
 		c.Reply.Error(text)

@@ -84,14 +84,14 @@ func (l *loop) queueUp(s *session, c *command.Ctx) error {
 }
 
 // spoil makes a refused command spoil the transaction that it was to be part of, and returns the error to answer.
-func (l *loop) spoil(s *session, args [][]byte, err error) error {
+func (l *loop) spoil(s *session, args [][]byte, refused bool, err error) error {
 	m := s.multi
 	if m == nil || !m.open {
 		return err
 	}
 	cmd, _ := command.Lookup(args)
 	switch {
-	case cmd == nil || s.queues(cmd):
+	case cmd == nil || cmd.Name != "exec" && (refused || s.queues(cmd)):
 		m.spoiled = true
 		m.queue, m.keys = nil, nil
 	case cmd.Name == "exec": // refused, or failed before it changed anything

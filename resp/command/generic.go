@@ -122,7 +122,7 @@ func ttlHandler(unit timeUnit) func(*Ctx) error {
 				at = max(at-c.Tx.Now(), 0)
 			}
 			if unit.seconds {
-				at = (at + 500) / 1000
+				at = int64((uint64(at) + 500) / 1000) // the latest time there is must not wrap
 			}
 			c.Reply.Int(at)
 		}

@@ -51,6 +51,7 @@ type round struct {
 	socket string
 	g      *generator
 	log    [][]string
+	queued [][]string // since MULTI
 }
 
 func (r *round) play(commands int) int {
@@ -71,6 +72,8 @@ func (r *round) play(commands int) int {
 			r.whole(a2, b2)
 		}
 	}
+	end := [][]string{{"DISCARD"}, {"UNWATCH"}}
+	r.compare(end, a.batch(end), b.batch(end))
 	r.whole(a, b)
 	_ = a.Close()
 	r.ours.close()
@@ -84,9 +87,10 @@ func (r *round) compare(batch [][]string, ours, theirs []string) {
 	r.t.Helper()
 	for i, cmd := range batch {
 		r.log = append(r.log, cmd)
-		if !same(cmd, ours[i], theirs[i]) {
+		if !r.same(cmd, ours[i], theirs[i]) {
 			r.t.Fatalf("command %d, %.300q:\nours   %.600q\ntheirs %.600q\nbefore it:\n%s", len(r.log), cmd, ours[i], theirs[i], r.history(cmd))
 		}
+		r.note(cmd, theirs[i])
 		if p, ok := bulk(theirs[i]); ok && strings.EqualFold(cmd[0], "DUMP") {
 			if len(r.g.payloads) < payloadsKept {
 				r.g.payloads = append(r.g.payloads, p)
@@ -100,11 +104,11 @@ func (r *round) compare(batch [][]string, ours, theirs []string) {
 // history lists the last commands that have to do with the keys of cmd.
 func (r *round) history(cmd []string) string {
 	var lines []string
-	for i := len(r.log) - 2; i >= 0 && len(lines) < 12; i-- {
+	for i := len(r.log) - 2; i >= 0 && len(lines) < 12+len(r.queued); i-- {
 		old := r.log[i]
-		if *careful && len(lines) < 6 || slices.ContainsFunc(old[1:], func(a string) bool { return strings.HasPrefix(a, "k") && slices.Contains(cmd[1:], a) }) ||
+		if (*careful || strings.EqualFold(cmd[0], "EXEC")) && len(lines) < 6+len(r.queued) || slices.ContainsFunc(old[1:], func(a string) bool { return strings.HasPrefix(a, "k") && slices.Contains(cmd[1:], a) }) ||
 			slices.Contains([]string{"SELECT", "SWAPDB", "FLUSHALL", "FLUSHDB"}, strings.ToUpper(old[0])) {
-			lines = append(lines, fmt.Sprintf("%d %.200q", i+1, old))
+			lines = append(lines, fmt.Sprintf("%d %.40q", i+1, old[:min(len(old), 12)]))
 		}
 	}
 	slices.Reverse(lines)
@@ -121,8 +125,11 @@ func (r *round) whole(a, b *conn) {
 			k := fmt.Sprint("k", i)
 			batch = append(batch, []string{"GET", k}, []string{"PEXPIRETIME", k}, []string{"OBJECT", "ENCODING", k}, []string{"DUMP", k})
 		}
-		n := len(r.log)
+		for i := range hllKeys {
+			batch = append(batch, []string{"GET", fmt.Sprint("hll", i)})
+		}
+		n, queued := len(r.log), r.queued
 		r.compare(batch, a.batch(batch), b.batch(batch))
-		r.log = r.log[:n]
+		r.log, r.queued = r.log[:n], queued
 	}
 }

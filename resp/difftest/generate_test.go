@@ -10,6 +10,7 @@ import (
 type generator struct {
 	rng      *rand.Rand
 	payloads []string // of DUMP, from the oracle
+	queueing bool     // it has said MULTI
 }
 
 func (g *generator) one(of ...string) string { return of[g.rng.IntN(len(of))] }
@@ -89,6 +90,12 @@ func (g *generator) next() []string {
 }
 
 func (g *generator) plain() []string {
+	switch {
+	case g.chance(25), g.queueing && g.chance(4):
+		return g.sessionCommand()
+	case g.chance(10):
+		return g.hllCommand()
+	}
 	switch n := g.rng.IntN(100); {
 	case n < 30:
 		return g.stringCommand()
