@@ -17,7 +17,6 @@ package hll
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"math/bits"
 )
@@ -41,12 +40,16 @@ const (
 	staleBit = 0x80 // in the last byte of the cached cardinality
 )
 
-// Errors. Their texts are Redis' replies.
-var (
+// textError is an error whose text is Redis' reply.
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+const (
 	// ErrNotHLL: a string that is no HyperLogLog.
-	ErrNotHLL = errors.New("WRONGTYPE Key is not a valid HyperLogLog string value.")
+	ErrNotHLL = textError("WRONGTYPE Key is not a valid HyperLogLog string value.")
 	// ErrCorrupt: it says that it is one, but its registers are not right.
-	ErrCorrupt = errors.New("INVALIDOBJ Corrupted HLL object detected")
+	ErrCorrupt = textError("INVALIDOBJ Corrupted HLL object detected")
 )
 
 // HLL is the bytes of one HyperLogLog. Add and Merge change them, and may return others.
