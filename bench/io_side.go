@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"cvmstore/bench/xts"
 	"cvmstore/ioengine"
 	"cvmstore/ioengine/device"
 )
@@ -47,6 +48,9 @@ type ioPart struct {
 	obj   ioObject
 }
 
+// sectors is the cipher of ioengine.DiskLayer.
+func sectors(key []byte) (ioengine.SectorCipher, error) { return xts.New(key) }
+
 // newSide makes a side on its own blocks of a device, for which it polls so long before it sleeps.
 func newSide(o IOOptions, spin time.Duration, dev device.Device, pool *ioengine.Pool, kind ioengine.Ablation, base device.LBA, span device.BlockCount) (*ioSide, error) {
 	e, err := ioengine.New(dev, pool, ioengine.Options{
@@ -56,7 +60,7 @@ func newSide(o IOOptions, spin time.Duration, dev device.Device, pool *ioengine.
 		return nil, err
 	}
 	s := &ioSide{
-		kind: kind, bench: ioengine.NewBench(kind, o.Depth), engine: e, chunk: o.chunk(), base: base, span: span,
+		kind: kind, bench: ioengine.NewBench(kind, o.Depth, sectors), engine: e, chunk: o.chunk(), base: base, span: span,
 		window: make([]byte, (o.Depth+8)*o.chunk()), // every chunk in flight has its own part
 	}
 	for i := range s.window {

@@ -5,8 +5,6 @@ import (
 	"crypto/cipher"
 	"crypto/sha256"
 
-	"golang.org/x/crypto/xts"
-
 	"cvmstore/ioengine/aegis"
 	"cvmstore/ioengine/device"
 )
@@ -24,7 +22,7 @@ const (
 	WithoutOverlap                 // a queue full is sealed, then written; read, then opened. Set Options.NoOverlap as well
 	WithoutCipher                  // a copy in place of the cipher
 	Raw                            // neither cipher nor copy: what the device gives this engine
-	DiskLayer                      // each 4 KiB block alone by AES-256-XTS with a SHA-256 of it, as a layer below a file system would
+	DiskLayer                      // each 4 KiB block alone, with a cipher of the caller's and a SHA-256, as a layer below a file system would
 )
 
 // String returns what a table calls it.
@@ -41,16 +39,24 @@ type ablated interface {
 	open(x *scratch, dst, src []byte, chunk uint64, tag *Tag) error
 }
 
+// SectorCipher encrypts blocks of 4096 bytes, each alone. It authenticates nothing.
+type SectorCipher interface {
+	Encrypt(dst, src []byte, sector uint64)
+	Decrypt(dst, src []byte, sector uint64)
+}
+
 // Bench makes keys that an ablation works on. One goroutine uses it and what it makes.
 type Bench struct {
 	kind    Ablation
 	staging staging
+	sectors func(key []byte) (SectorCipher, error)
 	sums    map[uint64][][sha256.Size]byte
 }
 
-// NewBench prepares an ablation for an engine of the given depth.
-func NewBench(a Ablation, depth int) *Bench {
-	b := &Bench{kind: a, sums: map[uint64][][sha256.Size]byte{}}
+// NewBench prepares an ablation for an engine of the given depth. Only DiskLayer needs sectors, which makes a cipher from 64
+// bytes of key.
+func NewBench(a Ablation, depth int, sectors func(key []byte) (SectorCipher, error)) *Bench {
+	b := &Bench{kind: a, sectors: sectors, sums: map[uint64][][sha256.Size]byte{}}
 	if a == WithStaging {
 		for range depth {
 			b.staging.buffers = append(b.staging.buffers, make([]byte, ChunkMax))
@@ -81,7 +87,7 @@ func (b *Bench) Key(key []byte, id Identity) (*Key, error) {
 	case Raw:
 		return &Key{ablated: rawKey{}}, nil
 	case DiskLayer:
-		c, err := xts.NewCipher(aes.NewCipher, key[:64])
+		c, err := b.sectors(key[:64])
 		return &Key{ablated: &blockKey{c, b.sums}}, err
 	}
 	return k, nil
@@ -160,11 +166,11 @@ func (rawKey) open(*scratch, []byte, []byte, uint64, *Tag) error { return nil }
 
 // blockKey protects each block alone. The hashes stay in private memory.
 type blockKey struct {
-	c    *xts.Cipher
+	c    SectorCipher
 	sums map[uint64][][sha256.Size]byte // by chunk
 }
 
-// The tweak is the number of the block in the blob. XTS authenticates nothing, and nothing is bound to it: that is the point of
+// The sector is the number of the block in the blob. XTS authenticates nothing, and nothing is bound to it: that is the point of
 // the comparison.
 func (b *blockKey) seal(_ *scratch, dst, src []byte, chunk uint64) Tag {
 	sums := b.sums[chunk][:0]

@@ -3,11 +3,14 @@ package ioengine
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/xts"
 
 	"cvmstore/ioengine/memdev"
 )
@@ -19,7 +22,7 @@ func TestAblationsMoveTheBytes(t *testing.T) {
 			r := newRig(t, memdev.Options{Seed: uint64(kind), Manual: kind != Raw}, 16, Options{Depth: 4, NoOverlap: kind == WithoutOverlap})
 			defer r.close()
 			const chunk = chunkTest
-			b := NewBench(kind, 4)
+			b := NewBench(kind, 4, func(key []byte) (SectorCipher, error) { return xts.NewCipher(aes.NewCipher, key) })
 			key, err := b.Key(secret, Identity{Blob: [32]byte{7}})
 			if err != nil {
 				t.Fatal(err)

@@ -73,15 +73,6 @@ type op struct {
 	slot       uint64 // of r
 }
 
-// Stats counts what an engine did.
-type Stats struct {
-	BytesSealed, BytesOpened uint64        // plaintext
-	BytesWritten, BytesRead  uint64        // at the device, completed
-	Chunks                   uint64        // sealed or opened
-	Crypto                   time.Duration // spent sealing and opening
-	CryptoAlone              time.Duration // the part of it while nothing was in flight: not overlapped
-}
-
 // New makes an engine on a queue of its own.
 func New(dev device.Device, pool *Pool, o Options) (*Engine, error) {
 	if o.Depth == 0 {
@@ -125,9 +116,6 @@ func (e *Engine) Outstanding() int { return len(e.ops) - len(e.free) }
 
 // Err returns why the engine failed, nil while it works. A failed engine accepts nothing; Step still takes back buffers.
 func (e *Engine) Err() error { return e.err }
-
-// Stats returns what the engine did so far.
-func (e *Engine) Stats() Stats { return e.stats }
 
 // Step takes what the device completed, without waiting: chunks that were read are opened, buffers come home, and requests
 // that found the queue full go out. It reports whether something moved; then those that were refused should try again. It
@@ -260,20 +248,6 @@ func (e *Engine) send() {
 	if err != nil {
 		e.fail(fmt.Errorf("%w: %w", ErrDevice, err))
 	}
-}
-
-// cryptoBegin and cryptoEnd stand around sealing or opening a chunk and count the time that it takes.
-func (e *Engine) cryptoBegin() (start time.Duration, alone bool) {
-	return e.opts.Clock(), e.queue.Outstanding() == 0
-}
-
-func (e *Engine) cryptoEnd(start time.Duration, alone bool) {
-	took := e.opts.Clock() - start
-	e.stats.Crypto += took
-	if alone {
-		e.stats.CryptoAlone += took
-	}
-	e.stats.Chunks++
 }
 
 // Close waits for what is in flight, with the device's deadline, and frees the queue. All pipelines fail from then on.

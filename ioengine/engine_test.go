@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/iotest"
@@ -15,105 +14,6 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 )
-
-const chunkTest = ChunkMin
-
-// rig is a device in memory with a pool and an engine.
-type rig struct {
-	t    testing.TB
-	dev  *memdev.Device
-	pool *Pool
-	e    *Engine
-	rng  *rand.Rand
-}
-
-func newRig(t testing.TB, dev memdev.Options, buffers int, o Options) *rig {
-	t.Helper()
-	if dev.Blocks == 0 {
-		dev.Blocks = 4096
-	}
-	r := &rig{t: t, dev: memdev.New(dev), rng: rand.New(rand.NewPCG(dev.Seed, 1))}
-	var err error
-	if r.pool, err = NewPool(r.dev, PoolOptions{Buffers: buffers, Chunk: chunkTest}); err != nil {
-		t.Fatal(err)
-	}
-	r.e = r.engine(o)
-	return r
-}
-
-func (r *rig) engine(o Options) *Engine {
-	r.t.Helper()
-	e, err := New(r.dev, r.pool, o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return e
-}
-
-// close checks that all buffers came home.
-func (r *rig) close() {
-	r.t.Helper()
-	if err := errors.Join(r.e.Close(), r.pool.Close(), r.dev.Close()); err != nil {
-		r.t.Error(err)
-	}
-}
-
-// key returns a new Key for the blob that n names. The same n gives an equal key: what a reader after a restart has.
-func (r *rig) key(suite string, n byte) *Key {
-	r.t.Helper()
-	k, err := NewKey(suite, bytes.Repeat([]byte{n}, KeySize(suite)), Identity{Blob: [32]byte{n}, Kind: 'T', Version: 1})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return k
-}
-
-func (r *rig) bytes(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(r.rng.Uint32())
-	}
-	return b
-}
-
-// scatter cuts n blocks into extents of random sizes in random order, each in its own place.
-func (r *rig) scatter(n device.BlockCount) []Extent {
-	var list []Extent
-	lba := device.LBA(3)
-	for n > 0 {
-		run := min(n, 1+device.BlockCount(r.rng.IntN(60)))
-		list = append(list, Extent{lba, run})
-		lba += device.LBA(run) + device.LBA(r.rng.IntN(3))
-		n -= run
-	}
-	r.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	return list
-}
-
-func (r *rig) write(key *Key, data []byte, x ...Extent) []Tag {
-	r.t.Helper()
-	w, err := r.e.NewWriter(key, chunkTest, x...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := w.WriteAll(context.Background(), data); err != nil {
-		r.t.Fatal(err)
-	}
-	w.Close()
-	return w.Tags()
-}
-
-func (r *rig) read(key *Key, tags []Tag, size int, x ...Extent) ([]byte, error) {
-	r.t.Helper()
-	rd, err := r.e.NewReader(key, chunkTest, x...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer rd.Close()
-	dst := make([]byte, size)
-	err = rd.ReadAll(context.Background(), 0, tags, dst)
-	return dst, err
-}
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	for _, suite := range []string{SuiteAEGIS, SuiteAESGCM} {
@@ -195,88 +95,6 @@ func TestTailsHoldNothingOld(t *testing.T) {
 	r.write(r.key(SuiteAEGIS, 2), r.bytes(4096+100), Extent{200, 2})
 	if tail := r.dev.Peek(201)[100:]; !bytes.Equal(tail, make([]byte, len(tail))) {
 		t.Error("the last block of a blob holds something behind its bytes")
-	}
-}
-
-// hostile are what a device can do to a blob of three chunks at block 0, and a second blob, older, at block 500.
-var hostile = map[string]func(*memdev.Device){
-	"a bit of a chunk":          func(d *memdev.Device) { d.FlipBit(33, 12345) },
-	"the last bit":              func(d *memdev.Device) { d.FlipBit(64, 8*100-1) },
-	"two chunks swapped":        func(d *memdev.Device) { swap(d, 0, 32) },
-	"another blob's chunk":      func(d *memdev.Device) { swap(d, 32, 532) },
-	"half a chunk from another": func(d *memdev.Device) { d.Poke(40, d.Peek(540)) },
-	"zeros":                     func(d *memdev.Device) { d.Poke(33, make([]byte, device.BlockSize)) },
-}
-
-func swap(d *memdev.Device, a, b device.LBA) {
-	for i := range device.LBA(32) {
-		d.Swap(a+i, b+i)
-	}
-}
-
-func TestTamperedChunksAreFoundAndNothingOfThemIsReleased(t *testing.T) {
-	for name, attack := range hostile {
-		for _, suite := range []string{SuiteAEGIS, SuiteAESGCM} {
-			t.Run(suite+"/"+name, func(t *testing.T) {
-				r := newRig(t, memdev.Options{}, 5, Options{})
-				defer r.close()
-				data := r.bytes(2*chunkTest + 100)
-				r.write(r.key(suite, 2), r.bytes(len(data)), Extent{500, 65})
-				tags := r.write(r.key(suite, 1), data, Extent{0, 65})
-				attack(r.dev)
-				got, err := r.read(r.key(suite, 1), tags, len(data), Extent{0, 65})
-				if !errors.Is(err, ErrCorrupt) {
-					t.Fatalf("read: %v", err)
-				}
-				for at := 0; at < len(data); at += chunkTest {
-					end := min(at+chunkTest, len(data))
-					if !bytes.Equal(got[at:end], data[at:end]) && !bytes.Equal(got[at:end], make([]byte, end-at)) {
-						t.Errorf("chunk at byte %d was released unverified", at)
-					}
-				}
-			})
-		}
-	}
-}
-
-func TestAWrongKeyTagLengthOrIdentityIsFound(t *testing.T) {
-	r := newRig(t, memdev.Options{}, 5, Options{})
-	defer r.close()
-	data := r.bytes(5000)
-	tags := r.write(r.key(SuiteAEGIS, 1), data, Extent{0, 2})
-	other, err := NewKey(SuiteAEGIS, bytes.Repeat([]byte{1}, KeySize(SuiteAEGIS)), Identity{Blob: [32]byte{1}, Kind: 'U', Version: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrong := []Tag{tags[0]}
-	wrong[0][7] ^= 1
-	for name, read := range map[string]func() error{
-		"key":      func() error { _, err := r.read(r.key(SuiteAEGIS, 2), tags, len(data), Extent{0, 2}); return err },
-		"identity": func() error { _, err := r.read(other, tags, len(data), Extent{0, 2}); return err },
-		"tag":      func() error { _, err := r.read(r.key(SuiteAEGIS, 1), wrong, len(data), Extent{0, 2}); return err },
-		"length":   func() error { _, err := r.read(r.key(SuiteAEGIS, 1), tags, len(data)-1, Extent{0, 2}); return err },
-	} {
-		if err := read(); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("wrong %s: %v", name, err)
-		}
-	}
-	if _, err := r.read(r.key(SuiteAEGIS, 1), tags, len(data), Extent{0, 2}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAReadThatNeverHappenedIsNotServedFromTheBuffer(t *testing.T) {
-	r := newRig(t, memdev.Options{}, guarantee, Options{Depth: 1})
-	defer r.close()
-	data := r.bytes(chunkTest)
-	x := Extent{0, 32}
-	tags := r.write(r.key(SuiteAEGIS, 1), data, x) // the buffer still holds the chunk
-	r.dev.SetFault(memdev.Nth(device.OpRead, 1, memdev.Fault{Land: memdev.LandNone}))
-	if _, err := r.read(r.key(SuiteAEGIS, 1), tags, len(data), x); !errors.Is(err, ErrCorrupt) {
-		t.Fatalf("a read that was reported and never done: %v", err)
-	}
-	if got, err := r.read(r.key(SuiteAEGIS, 1), tags, len(data), x); err != nil || !bytes.Equal(got, data) {
-		t.Fatal(err)
 	}
 }
 

@@ -40,7 +40,7 @@ var rooms = []room{
 	{"internal/ops", []string{"resp", "kvs", "streams", "files", "keyspace", "volume", "epoch"}, "it shows what the rooms below offer"},
 	{"internal/hostile", []string{"nvme", "ioengine/device", "ioengine/memdev"}, "the lying controller stands behind nvme's seams"},
 	{"internal/sim", []string{"..."}, "the simulator drives everything below the command line"},
-	{"bench", []string{"..."}, "benchmarks drive everything below the command line"},
+	{"bench", []string{"bench", "..."}, "benchmarks drive everything below the command line"},
 	{"internal/cli", []string{"..."}, "the command line wires everything"},
 	{"internal/layering", nil, "it holds a test only"},
 	{"e2e", nil, "it runs the program from outside"},
