@@ -52,7 +52,7 @@ func compareFile(o IOOptions) (err error) {
 	for _, w := range warned {
 		fmt.Fprintln(o.Out, w)
 	}
-	fmt.Fprintf(o.Out, "\n%-6s %-8s %10s %10s  %-25s %-12s %10s %10s\n", "", "objects", "full GB/s", "raw GB/s", "full / raw [95 %]", "goal, floor", "fio GB/s", "full / fio")
+	fmt.Fprintf(o.Out, "\n%-6s %-8s %10s %10s  %-25s %-12s %10s %10s  %s\n", "", "objects", "full GB/s", "raw GB/s", "full / raw [95 %]", "goal, floor", "fio GB/s", "full / fio", "repeated")
 	for _, size := range o.SizesMiB {
 		for _, op := range []device.Op{device.OpWrite, device.OpRead} {
 			if err := fileRow(o, sides, path, op, mib(size)); err != nil {
@@ -74,7 +74,7 @@ func fileRow(o IOOptions, sides []*ioSide, path string, op device.Op, size int64
 		}
 	}
 	before := fio(path, op, o)
-	got, err := interleave(sides, o.Slices, func(s *ioSide) (turn, error) { return s.turnOf(op, size, mib(o.SliceMiB), false) })
+	got, repeated, err := interleave(sides, o.Slices, func(s *ioSide) (turn, error) { return s.turnOf(op, size, mib(o.SliceMiB), false) })
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func fileRow(o IOOptions, sides []*ioSide, path string, op device.Op, size int64
 	if beside > 0 {
 		fioText, ratio = fmt.Sprintf("%.2f", beside/1e9), fmt.Sprintf("%.3f", full/beside)
 	}
-	fmt.Fprintf(o.Out, "%-6s %-8s %10.2f %10.2f  %-25s %-12s %10s %10s\n", opName[op], sizeName(size), full/1e9, medianOf(collectOf(got[1], rateOf))/1e9,
-		bootstrap(ratiosOf(got[0], got[1], rateOf)), "0.97, 0.90", fioText, ratio)
+	fmt.Fprintf(o.Out, "%-6s %-8s %10.2f %10.2f  %-25s %-12s %10s %10s  %d\n", opName[op], sizeName(size), full/1e9, medianOf(collectOf(got[1], rateOf))/1e9,
+		bootstrap(ratiosOf(got[0], got[1], rateOf)), "0.97, 0.90", fioText, ratio, repeated)
 	return nil
 }
 

@@ -137,20 +137,29 @@ func (s *ioSide) turnOf(op device.Op, size, total int64, apart bool) (turn, erro
 	}, err
 }
 
-// interleave gives each side a turn in each round, in an order that changes from round to round.
-func interleave(sides []*ioSide, rounds int, do func(*ioSide) (turn, error)) ([][]turn, error) {
-	got := make([][]turn, len(sides))
-	for round := range rounds {
+// interleave gives each side a turn in each round, in an order that changes from round to round. It says how many rounds were
+// repeated because another process disturbed them; those that are left after the last attempt count as they are.
+func interleave(sides []*ioSide, rounds int, do func(*ioSide) (turn, error)) (got [][]turn, repeated int, err error) {
+	got = make([][]turn, len(sides))
+	for attempt := 0; len(got[0]) < rounds; attempt++ {
+		this := make([]turn, len(sides))
+		before, start := waited(), time.Now()
 		for k := range sides {
-			i := (k + round) % len(sides)
-			r, err := do(sides[i])
-			if err != nil {
-				return nil, fmt.Errorf("%v: %w", sides[i].kind, err)
+			i := (k + attempt) % len(sides)
+			if this[i], err = do(sides[i]); err != nil {
+				return nil, 0, fmt.Errorf("%v: %w", sides[i].kind, err)
 			}
-			got[i] = append(got[i], r)
+		}
+		lost := (waited() - before).Seconds() / time.Since(start).Seconds()
+		if left := attemptsFactor*rounds - attempt; lost > disturbedMax && left > rounds-len(got[0]) {
+			repeated++
+			continue
+		}
+		for i := range sides {
+			got[i] = append(got[i], this[i])
 		}
 	}
-	return got, nil
+	return got, repeated, nil
 }
 
 func collectOf(runs []turn, f func(turn) float64) []float64 {
@@ -195,9 +204,9 @@ func compareModelled(o IOOptions) (err error) {
 	defer func() { err = errors.Join(err, m.close()) }()
 	ghz := clockGHz()
 	fmt.Fprintf(o.Out, "Cycles are of the %.1f GHz reference clock. Crypto: time spent, and of that with nothing in flight, as parts of the run.\n", ghz)
-	fmt.Fprintf(o.Out, "Visible: how much longer the run takes than raw. Apart: each object done before the next begins.\n\n")
-	fmt.Fprintf(o.Out, "%-6s %-8s %7s  %-25s %-5s  %-6s %-6s %8s %8s %8s %10s %10s\n", "", "objects", "GB/s", "of the drive's bandwidth", "floor", "raw", "apart",
-		"crypto", "alone", "visible", "cycles/B", "ns/KiB")
+	fmt.Fprintf(o.Out, "Visible: how much longer the run takes than raw. Apart: each object done before the next begins.\nRepeated: rounds in which other processes took a processor for more than 1 %% of the time.\n\n")
+	fmt.Fprintf(o.Out, "%-6s %-8s %7s  %-25s %-5s  %-6s %-6s %8s %8s %8s %10s %10s  %s\n", "", "objects", "GB/s", "of the drive's bandwidth", "floor", "raw", "apart",
+		"crypto", "alone", "visible", "cycles/B", "ns/KiB", "repeated")
 	for _, size := range o.SizesMiB {
 		for _, op := range []device.Op{device.OpWrite, device.OpRead} {
 			if err := m.row(op, mib(size), ghz); err != nil {
@@ -219,12 +228,12 @@ func (m *modelled) row(op device.Op, size int64, ghz float64) error {
 		}
 	}
 	total := max(size, mib(128))
-	var got, apart [][]turn
-	var err error
-	if got, err = interleave(m.sides, m.o.Rounds, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, false) }); err != nil {
+	got, repeated, err := interleave(m.sides, m.o.Rounds, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, false) })
+	if err != nil {
 		return err
 	}
-	if apart, err = interleave(m.sides[:1], 5, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, true) }); err != nil {
+	apart, _, err := interleave(m.sides[:1], 5, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, true) })
+	if err != nil {
 		return err
 	}
 	whole, raw := got[0], got[1]
@@ -234,12 +243,12 @@ func (m *modelled) row(op device.Op, size int64, ghz float64) error {
 	}
 	ofDrive := func(r turn) float64 { return r.rate / drive }
 	crypto := medianOf(collectOf(whole, func(r turn) float64 { return r.crypto.Seconds() / float64(total) }))
-	fmt.Fprintf(m.o.Out, "%-6s %-8s %7.2f  %-25s %-5s  %.3f  %.3f  %6.1f %% %6.2f %% %6.2f %% %10.3f %10.1f\n", opName[op], sizeName(size),
+	fmt.Fprintf(m.o.Out, "%-6s %-8s %7.2f  %-25s %-5s  %.3f  %.3f  %6.1f %% %6.2f %% %6.2f %% %10.3f %10.1f  %d\n", opName[op], sizeName(size),
 		medianOf(collectOf(whole, rateOf))/1e9, bootstrap(collectOf(whole, ofDrive)), floor,
 		medianOf(collectOf(raw, ofDrive)), medianOf(collectOf(apart[0], ofDrive)),
 		100*medianOf(collectOf(whole, func(r turn) float64 { return r.crypto.Seconds() / r.took.Seconds() })),
 		100*medianOf(collectOf(whole, func(r turn) float64 { return r.alone.Seconds() / r.took.Seconds() })),
-		100*(medianOf(ratiosOf(whole, raw, timeOf))-1), crypto*1e9*ghz, crypto*1e9*1024)
+		100*(medianOf(ratiosOf(whole, raw, timeOf))-1), crypto*1e9*ghz, crypto*1e9*1024, repeated)
 	return nil
 }
 
@@ -271,8 +280,9 @@ func compareAblations(o IOOptions) (err error) {
 	}
 	fmt.Fprintf(o.Out, "\n%-24s %-26s %8s   %-26s %8s   %s\n", "", "write", "crypto", "read", "crypto", "the paper")
 	var got [2][][]turn
+	var repeated [2]int
 	for i, op := range []device.Op{device.OpWrite, device.OpRead} {
-		if got[i], err = interleave(m.sides, o.Rounds, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, false) }); err != nil {
+		if got[i], repeated[i], err = interleave(m.sides, o.Rounds, func(s *ioSide) (turn, error) { return s.turnOf(op, size, total, false) }); err != nil {
 			return err
 		}
 	}
@@ -284,5 +294,6 @@ func compareAblations(o IOOptions) (err error) {
 		}
 		fmt.Fprintf(o.Out, " %s\n", paper[kind])
 	}
+	fmt.Fprintf(o.Out, "Disturbed rounds that were repeated: %d and %d.\n", repeated[0], repeated[1])
 	return nil
 }
