@@ -52,6 +52,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: build setup ## Compare SET and GET with redis-server, interleaved (ARGS="--rounds 3 --only GET")
 	./bin/cvmstore bench redis $(ARGS)
 
+.PHONY: benchio
+benchio: build ## Measure the sealed I/O path: a modelled drive, a file, ablations (ARGS="--only file --sizes-mib 16")
+	./bin/cvmstore bench io $(ARGS)
+
 .PHONY: sim
 sim: ## Run the simulator for SIMTIME (2m): seeds a second and faults injected
 	CVMSTORE_SIM=$(SIMTIME) go test -count=1 -timeout 30m -run 'TestSim$$' -v ./internal/sim
