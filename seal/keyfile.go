@@ -107,6 +107,13 @@ func ReadKeyFile(path string) (*Keys, error) {
 	return k, nil
 }
 
+// Text returns the keys in the form of the key file, for whoever brings them to another machine. It is secret; the caller clears
+// it.
+func (k *Keys) Text() []byte { return k.encode() }
+
+// ParseKeys reads what Text returned. ErrKeyDamaged.
+func ParseKeys(text []byte) (*Keys, error) { return decodeKeys(text) }
+
 // encode returns the text of the key file. The caller clears it.
 func (k *Keys) encode() []byte {
 	b := make([]byte, 0, 512)
