@@ -29,6 +29,8 @@ type parts struct {
 	counter epoch.Service
 	record  epoch.Record
 	remote  *remoteCounter // nil: the counter is embedded
+
+	provisioned *provisioned // nil: the keys are a file of this machine
 }
 
 func (p *parts) close() error {
@@ -43,13 +45,21 @@ func prepare(ctx context.Context, o *options, log zerolog.Logger) (*parts, error
 	if err := prepareDir(o.server.Dir, log); err != nil {
 		return nil, err
 	}
-	keys, err := prepareKeys(o, log)
+	p := new(parts)
+	var err error
+	if o.provision != "" {
+		p.provisioned, err = provisionKeys(ctx, o, log)
+		if err == nil {
+			p.keys = p.provisioned.keys
+		}
+	} else {
+		p.keys, err = prepareKeys(o, log)
+	}
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{keys: keys}
 	if err := p.openCounter(o, log); err != nil {
-		keys.Wipe()
+		p.keys.Wipe()
 		return nil, err
 	}
 	if err := p.prepareRecord(ctx, o, log); err != nil {

@@ -11,10 +11,11 @@ import (
 
 // commands is the whole command line. A new command is a field here and a file of its own.
 type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Run the server."`
-	Counter counterCommand `cmd:"" help:"Run the trusted counter service, or operate it."`
-	Bench   benchCommand   `cmd:"" help:"Measure this machine beside other programs."`
-	Version versionCommand `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
+	Serve     serveCommand     `cmd:"" help:"Run the server."`
+	Counter   counterCommand   `cmd:"" help:"Run the trusted counter service, or operate it."`
+	Provision provisionCommand `cmd:"" help:"Run the trusted party that releases keys to attested VMs, or operate it."`
+	Bench     benchCommand     `cmd:"" help:"Measure this machine beside other programs."`
+	Version   versionCommand   `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
 }
 
 // streams is where a command prints.

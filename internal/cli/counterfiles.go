@@ -46,8 +46,8 @@ func readIdentity(path string) (*identityFile, error) {
 	return &identityFile{cert: cert, key: key, id: id}, err
 }
 
-// createIdentity makes such a file, which must not exist.
-func createIdentity(path, name string) (*identityFile, error) {
+// newIdentity makes one that is in memory only.
+func newIdentity(name string) (*identityFile, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -57,11 +57,21 @@ func createIdentity(path, name string) (*identityFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	id, err := wire.IdentityOf(public)
+	return &identityFile{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, key: private, id: id}, err
+}
+
+// createIdentity makes such a file, which must not exist.
+func createIdentity(path, name string) (*identityFile, error) {
+	f, err := newIdentity(name)
 	if err != nil {
 		return nil, err
 	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	secret, err := x509.MarshalPKCS8PrivateKey(f.key)
+	if err != nil {
+		return nil, err
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.cert.Certificate[0]}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
 	if err := writeNew(path, text); err != nil {
 		return nil, err
@@ -106,6 +116,10 @@ func readPin(path string) (*pin, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parsePin(path, b)
+}
+
+func parsePin(path string, b []byte) (*pin, error) {
 	values := map[string][]byte{}
 	for line := range strings.Lines(string(b)) {
 		name, value, ok := strings.Cut(line, "=")

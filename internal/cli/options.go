@@ -16,6 +16,9 @@ type options struct {
 
 	counterURL, counterCert, counterPin string // of the counter service; empty: the embedded counter
 
+	// Where the keys come from, if not from a file: the party's address and identity, the store, and what attests.
+	provision, provisionPin, store, attester, attestCerts string
+
 	volumeSize   int64 // bytes; 0: as far as the file system goes
 	segmentSize  int64 // bytes, of a new volume
 	cacheSize    int64 // bytes

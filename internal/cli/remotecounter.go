@@ -19,6 +19,9 @@ type remoteCounter struct {
 
 // openCounter opens the embedded counter, or gets ready to ask the service.
 func (p *parts) openCounter(o *options, log zerolog.Logger) (err error) {
+	if p.provisioned != nil {
+		return p.openProvisionedCounter(o, log)
+	}
 	if o.counterURL == "" {
 		p.counter, err = epoch.NewEmbedded(o.counterPath())
 		return err
@@ -38,10 +41,15 @@ func (p *parts) openCounter(o *options, log zerolog.Logger) (err error) {
 		log.Warn().Hex("identity", id.id[:]).Str("file", o.identityPath()).
 			Msg("made a new identity; the counter's operator enrols it: cvmstore counter enrol --identity ...")
 	}
+	return p.dialCounter(o.counterURL, known, id, log)
+}
+
+// dialCounter gets ready to ask the service at urls.
+func (p *parts) dialCounter(urls string, known *pin, id *identityFile, log zerolog.Logger) error {
 	store := p.keys.StoreID()
-	log.Info().Str("counter", o.counterURL).Hex("identity", id.id[:]).Hex("store", store[:]).Msg("freshness comes from a counter service")
+	log.Info().Str("counter", urls).Hex("identity", id.id[:]).Hex("store", store[:]).Msg("freshness comes from a counter service")
 	client, err := remote.New(remote.Options{
-		URLs: strings.Split(o.counterURL, ","), TLS: wire.PinnedTLS(id.cert, known.identity), Key: known.key,
+		URLs: strings.Split(urls, ","), TLS: wire.PinnedTLS(id.cert, known.identity), Key: known.key,
 	})
 	if err != nil {
 		return usageError{err}

@@ -94,7 +94,9 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if p.remote == nil {
+	if p.provisioned != nil {
+		forbidDumps(log)
+	} else if p.remote == nil {
 		log.Warn().Msg("the counter and the key are files of this machine: this protects against nothing that controls " +
 			o.server.Dir + ". Fit for development, and where the disk is trusted anyway")
 	}
