@@ -35,7 +35,6 @@ type party struct {
 	url      string
 	id       provision.Identity
 	store    provision.StoreID
-	secret   string // hexadecimal, as it stands in the key file
 	dir      string
 	platform *simulated.Platform
 	registry registry
