@@ -163,6 +163,13 @@ func (d *Device) Reserve(n device.BlockCount) (bool, error) {
 	return true, nil
 }
 
+// Busy reports whether queues are open.
+func (d *Device) Busy() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.queues > 0
+}
+
 // Close implements device.Device: the controller is told to write its cache and stops.
 func (d *Device) Close() error {
 	d.mu.Lock()

@@ -21,13 +21,13 @@ type Mapped interface {
 }
 
 // FunctionResetter is a Bar that can also reset the whole PCI function: the last resort when the controller does not stop.
-// After it returned nil the function has no bus mastering, so nothing it was told before reaches memory any more.
+// After it returned nil the controller has forgotten all that it was told, and reaches no memory before it is told again.
 type FunctionResetter interface {
 	ResetFunction() error
 }
 
-// DMA hands out memory that the controller can read and write at any time. Its methods are not called on the data path, and
-// one at a time.
+// DMA hands out memory that the controller can read and write at any time. Its methods may be called from any goroutine, and are
+// not called on the data path.
 type DMA interface {
 	// Alloc returns at least n zeroed bytes in whole pages, aligned to PageSize. The memory neither moves nor goes away
 	// before Free.
