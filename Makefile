@@ -13,7 +13,7 @@ HOSTILETIME ?= 1m
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 16
 
 .PHONY: build
 build: ## Build ./bin/cvmstore
@@ -74,12 +74,17 @@ compat: ## Run redis' own Tcl suite and other people's clients against the serve
 hostile: ## Random compositions of attacks on the NVMe driver for HOSTILETIME (1m)
 	go test -count=1 -timeout 60m -run 'TestComposition$$' -v ./internal/hostile -hostile.for=$(HOSTILETIME)
 
+.PHONY: test-vfio
+test-vfio: ## Run the NVMe driver, and the whole server on it, in QEMU guests with an IOMMU (VARIANTS="ci": scripts/vfio.sh)
+	bash scripts/vfio.sh $(or $(VARIANTS),ci)
+
 .PHONY: soak
 soak: setup ## Hours: SEEDS (100000) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
 	go test -count=1 -timeout 3h -run 'TestSim$$' -v ./internal/sim -sim.seeds=$(SEEDS)
 	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'UnderLoad' ./e2e
 	$(MAKE) difftest DIFFTIME=10m
 	$(MAKE) hostile HOSTILETIME=10m
+	$(MAKE) test-vfio VARIANTS=soak
 	bash scripts/fuzz.sh 10m
 
 .PHONY: clean

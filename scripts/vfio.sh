@@ -70,7 +70,7 @@ initramfs() {
 	cp /bin/busybox "$root/bin/busybox"
 	for f in sh sleep mount insmod cat echo poweroff basename readlink dmesg grep cut ip tar dd sync; do ln -s busybox "$root/bin/$f"; done
 	# In the order in which they depend on each other; what a kernel has built in, it has no module for.
-	for m in irqbypass vfio vfio_virqfd vfio_iommu_type1 vfio-pci-core vfio-pci crc64 crc64-rocksoft crc-t10dif t10-pi nvme-core nvme; do
+	for m in irqbypass vfio vfio_virqfd vfio_iommu_type1 vfio-pci-core vfio-pci; do
 		f=$(find "$modules" -name "$m.ko" 2>/dev/null | head -1)
 		[ -z "$f" ] || { cp "$f" "$root/mod/"; echo "$m.ko" >>"$root/mod/order"; }
 	done
@@ -87,14 +87,14 @@ initramfs() {
 		ip link set lo up
 		echo 64 > /proc/sys/vm/nr_hugepages
 		sleep 1
-		bind() { # every controller whose serial number begins with "test"
+		bind() { # every controller whose serial number begins with "test", or that the kernel has no driver for
 			devices=
 			for d in /sys/bus/pci/devices/*; do
 				[ "\$(cat \$d/class)" = 0x010802 ] || continue
-				grep -q '^test' \$d/nvme/nvme*/serial || continue
+				[ ! -e \$d/driver ] || grep -q '^test' \$d/nvme/nvme*/serial || continue
 				b=\$(basename \$d)
 				devices=\$devices\${devices:+,}\$b
-				echo vfio-pci > \$d/driver_override; echo \$b > \$d/driver/unbind; echo \$b > /sys/bus/pci/drivers_probe
+				echo vfio-pci > \$d/driver_override; [ ! -e \$d/driver ] || echo \$b > \$d/driver/unbind; echo \$b > /sys/bus/pci/drivers_probe
 				[ "\$(basename \$(readlink \$d/driver))" = vfio-pci ] || echo "[guest] \$b was not bound"
 			done
 		}
@@ -206,7 +206,8 @@ server() {
 	initramfs "$dir" "$work/server.cpio" "devices=0000:00:03.0
 		run cvmstore nvme list
 		run guest.test -test.v -test.timeout 8m -test.run TestServerInGuest -server.program /bin/cvmstore -server.dir /tmp/store -vfio.devices \$devices
-		tar -c -C /tmp/store . | dd of=/dev/nvme0n1 bs=64k 2>/dev/null; sync" "$work/guest.test" "$work/cvmstore"
+		for n in /sys/class/nvme/nvme*; do if grep -q '^out' \$n/serial; then out=/dev/\$(basename \$n)n1; fi; done
+		tar -c -C /tmp/store . | dd of=\$out bs=64k 2>/dev/null; sync" "$work/guest.test" "$work/cvmstore"
 	guest 500 "$work/server.log" "$dir" "$work/server.cpio" "$intel" \
 		-device nvme,serial=test-server,addr=3,drive=s,logical_block_size=4096,physical_block_size=4096,mdts=5 \
 		-drive "file=$work/server.img,if=none,id=s,format=raw,cache=unsafe" \
@@ -215,6 +216,7 @@ server() {
 	tar -x -C "$store" -f "$work/out.img" || return 1
 	go test -count=1 -timeout 2m -run TestImageOnTheHost -v ./nvme/qemu -server.program "$work/cvmstore" -server.dir "$store" \
 		-server.image "$work/server.img" >"$work/host.log" 2>&1 || { cat "$work/host.log"; return 1; }
+	grep -a 'keys of the guest' "$work/host.log"
 }
 
 case ${1:-ci} in

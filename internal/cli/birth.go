@@ -98,7 +98,7 @@ func prepareKeys(o *options, log zerolog.Logger) (*seal.Keys, error) {
 	if _, err := os.Lstat(o.counterPath()); o.counterURL == "" && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s, but there is a counter file %s", errKeyMissing, o.keyPath(), o.counterPath())
 	}
-	if blank, err := isBlank(o.volumePath()); err != nil {
+	if blank, err := o.volumeIsBlank(); err != nil {
 		return nil, err
 	} else if !blank && o.formatOver != o.volumePath() {
 		return nil, fmt.Errorf("%w: %s, but there is a volume %s", errKeyMissing, o.keyPath(), o.volumePath())
@@ -117,7 +117,7 @@ func prepareKeys(o *options, log zerolog.Logger) (*seal.Keys, error) {
 // prepareRecord reads the counter's record of the store, or makes it if there is no volume yet.
 func (p *parts) prepareRecord(ctx context.Context, o *options, log zerolog.Logger) error {
 	store := epoch.StoreID(p.keys.StoreID())
-	blank, err := isBlank(o.volumePath())
+	blank, err := o.volumeIsBlank()
 	if err != nil {
 		return err
 	}

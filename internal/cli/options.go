@@ -27,6 +27,8 @@ type options struct {
 	formatOver   string // the volume whose foreign data may be overwritten at birth
 	insecurePort bool
 
+	nvme nvmeOptions // a volume on an NVMe controller
+
 	logLevel, logFile, logFormat string
 
 	configFile string           // the file that was read; empty: none
@@ -54,7 +56,14 @@ func defaultOptions() options {
 	return o
 }
 
-func (o *options) volumePath() string  { return o.pathOr(o.volume, volumeName) }
+// volumePath is the file of the volume, or the name of the device that it is on.
+func (o *options) volumePath() string {
+	if o.nvme.address != "" {
+		return o.nvme.address
+	}
+	return o.pathOr(o.volume, volumeName)
+}
+
 func (o *options) keyPath() string     { return o.pathOr(o.keyFile, keyFileName) }
 func (o *options) counterPath() string { return o.pathOr(o.counterFile, counterFileName) }
 

@@ -31,7 +31,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	defer stop()
 	server, err := resp.New(resp.Options{
 		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
-		Info:       []command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}},
+		Info:       append([]command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}}, o.nvme.fields()...),
 		OnShutdown: stop,
 		ConfigFile: o.configFile, Rewrite: o.rewrite(),
 	})

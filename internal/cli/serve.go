@@ -89,6 +89,10 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	log.Info().Str("version", Version).Str("dir", o.server.Dir).Int("pid", os.Getpid()).Msg("cvmstore starts")
+	if err := openNVMe(ctx, o, log); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.nvme.close()) }()
 	p, err := prepare(ctx, o, log)
 	if err != nil {
 		return err
@@ -101,13 +105,7 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 			o.server.Dir + ". Fit for development, and where the disk is trusted anyway")
 	}
 
-	blocksMax := blocksUnlimited
-	if o.volumeSize > 0 {
-		blocksMax = device.BlockCount(o.volumeSize / device.BlockSize)
-	}
-	dev, err := openDevice(ctx, o.volumePath(), filedev.Options{
-		Create: true, BlocksMax: blocksMax, Warn: func(msg string) { log.Warn().Msg(msg) },
-	})
+	dev, err := openVolumeDevice(ctx, o, log)
 	if err != nil {
 		return err
 	}
@@ -129,24 +127,40 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	return run(ctx, o, log, v, space)
 }
 
+// openVolumeDevice opens the file or block device of the volume, or takes the NVMe controller that is open already.
+func openVolumeDevice(ctx context.Context, o *options, log zerolog.Logger) (device.Device, error) {
+	if o.nvme.opened != nil {
+		return o.nvme.take(), nil
+	}
+	blocksMax := blocksUnlimited
+	if o.volumeSize > 0 {
+		blocksMax = device.BlockCount(o.volumeSize / device.BlockSize)
+	}
+	return openDevice(ctx, func() (device.Device, error) {
+		return filedev.Open(o.volumePath(), filedev.Options{
+			Create: true, BlocksMax: blocksMax, Warn: func(msg string) { log.Warn().Msg(msg) },
+		})
+	})
+}
+
 // lockWait bounds how long a start waits for the volume's lock. We hold the counter's lock then, so the other holder is most
 // likely a server that was killed: the kernel keeps the volume locked until the last write under way has ended, which takes some
 // milliseconds, and on a slow disk longer.
 const lockWait = 5 * time.Second
 
-func openDevice(ctx context.Context, path string, o filedev.Options) (device.Device, error) {
+func openDevice[D device.Device](ctx context.Context, open func() (D, error)) (D, error) {
 	ctx, done := context.WithTimeout(ctx, lockWait)
 	defer done()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		dev, err := filedev.Open(path, o)
+		dev, err := open()
 		if !errors.Is(err, device.ErrLocked) {
 			return dev, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return dev, err
 		case <-tick.C:
 		}
 	}

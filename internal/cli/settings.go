@@ -42,6 +42,10 @@ func settings() []setting {
 }
 
 func ownSettings() []setting {
+	return append(storeSettings(), nvmeSettings()...)
+}
+
+func storeSettings() []setting {
 	return []setting{
 		text("volume", func(o *options) *string { return &o.volume },
 			"File or block device of the volume; empty: volume.cvm in dir."),
