@@ -37,6 +37,7 @@ func (t *Tx) FlushDB() error {
 	t.needAll()
 	t.seeAll()
 	if t.tb.live == 0 {
+		t.toldNothing()
 		return nil
 	}
 	if err := t.Reserve(flushSize, 1, volume.ClassReclaim); err != nil {
@@ -57,6 +58,7 @@ func (t *Tx) FlushAll() error {
 		}
 	}
 	if n == 0 {
+		t.toldNothing()
 		return nil
 	}
 	if err := t.Reserve(n*flushSize, n, volume.ClassReclaim); err != nil {

@@ -8,6 +8,7 @@ type Event struct {
 	Key     []byte // nil: the whole database ("flushdb", "swapdb"). Valid during the call only.
 	Name    string
 	Counter volume.Counter // shown to nobody before this has reached their level (DESIGN.md 4.3)
+	Origin  uint64         // what SetOrigin said
 	Change  bool           // the key has changed; else it is a further name for a change that was told already
 }
 
@@ -24,7 +25,7 @@ func (t *Tx) Notify(key []byte, event string) {
 		if p.i >= 0 {
 			c = p.entry().counter
 		}
-		f(Event{DB: t.db, Key: key, Name: event, Counter: c})
+		f(Event{DB: t.db, Key: key, Name: event, Counter: c, Origin: t.origin})
 	}
 }
 
@@ -34,7 +35,7 @@ func (t *Tx) told(key []byte, event string, c volume.Counter) {
 		f(t.db, key, event, c)
 	}
 	if f := t.w.s.observer; f != nil {
-		f(Event{t.db, key, event, c, true})
+		f(Event{t.db, key, event, c, t.origin, true})
 	}
 }
 
@@ -44,7 +45,17 @@ func (t *Tx) toldOf(db int, event string, c volume.Counter) {
 		f(db, nil, event, c)
 	}
 	if f := t.w.s.observer; f != nil {
-		f(Event{db, nil, event, c, true})
+		f(Event{db, nil, event, c, t.origin, true})
+	}
+}
+
+// SetOrigin says who is behind this transaction: events carry it. Begin sets it to 0, nobody.
+func (t *Tx) SetOrigin(id uint64) { t.origin = id }
+
+// toldNothing tells observers of a flush that found nothing.
+func (t *Tx) toldNothing() {
+	if f := t.w.s.observer; f != nil {
+		f(Event{DB: t.db, Name: "flushdb", Counter: t.seen, Origin: t.origin})
 	}
 }
 

@@ -24,6 +24,7 @@ type Tx struct {
 	records int
 	changes int // records appended to the batch
 	plan    plan
+	origin  uint64
 	noting  bool // see NoteAbsent
 	absent  [][]byte
 
@@ -75,7 +76,7 @@ func (t *Tx) begin(s *Space, db int) {
 	t.seen, t.again, t.quiet = 0, false, false
 	t.misses = t.misses[:0]
 	t.keys, t.changes, t.plan = nil, 0, plan{}
-	t.noting, t.absent = false, t.absent[:0]
+	t.noting, t.absent, t.origin = false, t.absent[:0], 0
 }
 
 func (t *Tx) lockHeld() {

@@ -42,6 +42,7 @@ type Config struct {
 	MemorySamples int64
 	LFULogFactor  int64
 	LFUDecay      int64 // minutes
+	TrackingKeys  int64 // keys that are remembered for client-side caching; 0: no limit
 	Notify        notifyFlags
 	HLLSparse     int64 // bytes above which a HyperLogLog becomes dense
 

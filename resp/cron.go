@@ -78,7 +78,9 @@ func (l *loop) timeouts() {
 	for i := len(l.waiting) - 1; i >= 0; i-- {
 		s := l.waiting[i]
 		moved := s.release(l.vol) // another loop may have led since this one's step
+		marks := len(s.marks)
 		n := s.expire(l.vol, l.now, nil, text)
+		moved = moved || len(s.marks) < marks // what was dropped without an error counts too
 		bump(&l.stats.uncertain, uint64(n))
 		if len(s.marks) == 0 {
 			l.waitingRemove(s)

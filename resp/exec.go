@@ -142,6 +142,9 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		l.observe(s, cmd, args, took, seen)
 	}
 	l.reply(s, start, seen)
+	if s.Tracking.Caching && !s.Queueing && (cmd == nil || cmd.Container() != "client") {
+		s.Tracking.Caching = false
+	}
 	l.pushHeld(s)
 	l.unblock(s)
 	l.tried(s, true)
@@ -209,6 +212,9 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 	if s.NoTouch && c.Cmd.Locks != command.LockSelf && c.Cmd.Name != "touch" {
 		c.Tx.NoTouch()
 	}
+	if c.Cmd.Locks != command.LockSelf {
+		c.Tx.SetOrigin(s.ID)
+	}
 	misses := l.tellsOfMisses(c.Cmd)
 	if misses {
 		c.Tx.NoteAbsent(true)
@@ -216,6 +222,9 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 	err = c.Cmd.Handler(c)
 	if errors.Is(err, command.ErrPark) {
 		l.block(s, c)
+	}
+	if miss, busy := command.Retry(err); s.Tracking.On && !miss && !busy {
+		l.remember(s, c)
 	}
 	if c.Cmd.Locks != command.LockSelf {
 		c.Tx.End()

@@ -193,6 +193,7 @@ func (l *loop) adopt(s *session) {
 		return
 	}
 	l.sessions[s.FD] = s
+	l.srv.directory.add(s)
 	if err := l.poll.add(s.FD, pollIn); err != nil {
 		l.srv.log.Error().Err(err).Msg("connection not polled")
 		l.close(s)
@@ -218,6 +219,8 @@ func (l *loop) close(s *session) {
 	if s.Monitor {
 		l.srv.monitors.Add(-1)
 	}
+	l.srv.directory.remove(s)
+	l.srv.untrack(s)
 	l.srv.unsubscribeAll(s)
 	l.unblock(s)
 	l.leavePass(s)

@@ -105,6 +105,7 @@ func (l *loop) transact(s *session, c *command.Ctx, m *transaction) ([]slowNote,
 	if s.NoTouch {
 		t.NoTouch()
 	}
+	t.SetOrigin(s.ID)
 	if changed, err := watchesChanged(t, m); changed || err != nil {
 		c.Reply.NullArray()
 		return nil, err
@@ -210,6 +211,9 @@ func (l *loop) performQueued(s *session, c *command.Ctx, q *queued) (time.Durati
 		err = q.cmd.Handler(c)
 		if misses {
 			s.multi.noteMisses(c)
+		}
+		if s.Tracking.On {
+			l.remember(s, c)
 		}
 		if miss, busy := command.Retry(err); (miss || busy) && !c.Tx.HasChanged() {
 			return 0, err

@@ -22,7 +22,8 @@ type keyEvent struct {
 	key     []byte
 	name    string
 	counter volume.Counter
-	whole   bool // of the whole database
+	origin  uint64 // the session that caused it; 0: none
+	whole   bool   // of the whole database
 	change  bool
 }
 
@@ -43,7 +44,8 @@ func (srv *Server) onEvent(e keyspace.Event) {
 		return
 	}
 	srv.events.Lock()
-	srv.events.list = append(srv.events.list, keyEvent{e.DB, bytes.Clone(e.Key), e.Name, e.Counter, e.Key == nil, e.Change})
+	key, whole := keptKey(e.Key)
+	srv.events.list = append(srv.events.list, keyEvent{e.DB, key, e.Name, e.Counter, originOf(e.Name, e.Origin), whole, e.Change})
 	srv.events.Unlock()
 	srv.events.some.Store(true)
 }
@@ -58,7 +60,7 @@ func (srv *Server) waited(e *keyspace.Event) bool {
 
 // interested reports whether anybody has use for an event.
 func (srv *Server) interested(e *keyspace.Event) bool {
-	return e.Key != nil && srv.config.Load().Notify.wants(e.Name)
+	return srv.tracking.some.Load() > 0 || e.Key != nil && srv.config.Load().Notify.wants(e.Name)
 }
 
 // settle passes on what has happened to keys. No transaction of this loop is under way.
@@ -87,6 +89,7 @@ func (l *loop) settleEvents() {
 			l.notifyEvent(e)
 		}
 	}
+	l.invalidate(list)
 	srv.events.settling.Unlock()
 }
 

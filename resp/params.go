@@ -76,6 +76,8 @@ func observingParams() []Param {
 		intParam("latency-monitor-threshold", 0, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.LatencyMillis },
 			"Milliseconds from which LATENCY notes an event; 0: none."),
 		notifyParam(),
+		intParam("tracking-table-max-keys", 1000000, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.TrackingKeys },
+			"Keys that are remembered for client-side caching; beyond, clients are told to forget some. 0: no limit."),
 		memoryParam("hll-sparse-max-bytes", "3000", 0, true, func(c *Config) *int64 { return &c.HLLSparse },
 			"Size above which a HyperLogLog takes its dense form."),
 		immutable(enumParam("enable-debug-command", "no", []string{"no", "yes", "local"}, func(c *Config) *string { return &c.DebugCommand },

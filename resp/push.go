@@ -11,23 +11,33 @@ import (
 
 // held is a piece for the session whose command is being executed: it comes after the command's reply.
 type held struct {
-	seen  volume.Counter
-	write func(*command.Reply)
+	seen           volume.Counter
+	write, instead func(*command.Reply)
 }
 
 // push sends a piece of output to a session of this loop.
 func (l *loop) push(s *session, seen volume.Counter, write func(*command.Reply)) {
+	l.pushOr(s, seen, write, nil)
+}
+
+// pushOr is push of what must not be lost: if what it tells does not reach its level in time, instead is sent.
+func (l *loop) pushOr(s *session, seen volume.Counter, write, instead func(*command.Reply)) {
 	if s.closed || s.phase == phaseEnd {
 		return
 	}
 	if s == l.running {
-		l.held = append(l.held, held{seen, write})
+		l.held = append(l.held, held{seen, write, instead})
 		return
 	}
 	r := command.Reply{Buf: s.out, Proto: s.Proto}
 	write(&r)
 	s.out = r.Buf
 	l.mark(s, seen)
+	if n := len(s.marks); instead != nil && n > 0 && s.marks[n-1].counter != 0 && s.marks[n-1].instead == nil {
+		x := command.Reply{Proto: s.Proto}
+		instead(&x)
+		s.marks[n-1].instead = x.Buf
+	}
 	l.flushLater(s)
 }
 
@@ -48,7 +58,7 @@ func (l *loop) pushHeld(s *session) {
 	pieces := l.held
 	l.held = nil
 	for _, h := range pieces {
-		l.push(s, h.seen, h.write)
+		l.pushOr(s, h.seen, h.write, h.instead)
 	}
 }
 

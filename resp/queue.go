@@ -22,6 +22,7 @@ type mark struct {
 	counter  volume.Counter // 0: these replies wait only for those before them
 	level    volume.Level
 	replies  int
+	instead  []byte // what follows the errors if they take the place of all this
 	round    uint64 // of the loop, in which the mark was made
 	deadline int64  // monotonic nanoseconds
 }
@@ -96,6 +97,7 @@ func (q *queue) expire(v waterline, now int64, cause error, text string) (replac
 				for range m.replies {
 					r.Error(text)
 				}
+				r.Buf = append(r.Buf, m.instead...)
 			}
 			replaced += m.replies
 		default:

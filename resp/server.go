@@ -64,6 +64,8 @@ type Server struct {
 	handshakes  handshakes
 	tlsFailed   atomic.Uint64
 	observed    command.Observed
+	tracking    tracking
+	directory   directory
 	events      events
 	waits       waits
 	monitors    atomic.Int64

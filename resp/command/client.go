@@ -25,9 +25,10 @@ func clientCommand() Command {
 			{Name: "pause", Arity: -3, Flags: f | Admin | Dangerous, Group: g, Since: "3.0.0", Summary: "Holds back all commands, or those that write, for some milliseconds.", Handler: clientPause},
 			{Name: "unpause", Arity: 2, Flags: f | Admin | Dangerous, Group: g, Since: "6.2.0", Summary: "Ends a pause.", Handler: clientUnpause},
 			{Name: "unblock", Arity: -3, Flags: f | Admin | Dangerous | Early, Group: g, Since: "5.0.0", Summary: "Ends another connection's wait.", Handler: clientUnblock},
-			{Name: "tracking", Arity: -3, Flags: f, Group: g, Since: "6.0.0", Summary: "Refused: client-side caching is not supported yet.", Handler: clientTracking},
-			{Name: "trackinginfo", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes the connection's tracking: it is off.", Handler: clientTrackingInfo},
-			{Name: "getredir", Arity: 2, Flags: f, Group: g, Since: "6.0.0", Summary: "Returns the connection that invalidations go to: none.", Handler: clientGetRedir},
+			{Name: "tracking", Arity: -3, Flags: f, Group: g, Since: "6.0.0", Summary: "Has this connection told when keys change that it may have cached.", Handler: clientTracking},
+			{Name: "caching", Arity: 3, Flags: f, Group: g, Since: "6.0.0", Summary: "Says whether what the next command reads will be cached.", Handler: clientCaching},
+			{Name: "trackinginfo", Arity: 2, Flags: f, Group: g, Since: "6.2.0", Summary: "Describes the connection's tracking.", Handler: clientTrackingInfo},
+			{Name: "getredir", Arity: 2, Flags: f, Group: g, Since: "6.0.0", Summary: "Returns the connection that invalidations go to.", Handler: clientGetRedir},
 			{Name: "reply", Arity: 3, Flags: f, Group: g, Since: "3.2.0", Summary: "Turns replies to this connection on or off, or skips one.", Handler: clientReply},
 		},
 	}
@@ -143,6 +144,15 @@ func describe(s *Session, now int64, out []byte) []byte {
 	if s.Monitor {
 		flags += "O"
 	}
+	if s.Tracking.On {
+		flags += "t"
+	}
+	if s.Tracking.Broken {
+		flags += "R"
+	}
+	if s.Tracking.Broadcast {
+		flags += "B"
+	}
 	if s.Subscriptions() > 0 {
 		flags += "P"
 	}
@@ -184,7 +194,8 @@ func describe(s *Session, now int64, out []byte) []byte {
 	}
 	str(" events=r cmd=", cmd)
 	str(" user=", s.User)
-	str(" redir=-1 resp=", strconv.Itoa(s.Proto))
+	num(" redir=", s.Tracking.redirection())
+	str(" resp=", strconv.Itoa(s.Proto))
 	str(" lib-name=", s.LibName)
 	str(" lib-ver=", s.LibVer)
 	return append(out, '\n')

@@ -179,24 +179,3 @@ func clientUnblock(c *Ctx) error {
 	c.Reply.Int(int64(len(out)))
 	return nil
 }
-
-func clientTracking(*Ctx) error {
-	return Error("ERR client-side caching is not supported yet: CLIENT TRACKING comes with the collections")
-}
-
-func clientGetRedir(c *Ctx) error {
-	c.Reply.Int(-1)
-	return nil
-}
-
-func clientTrackingInfo(c *Ctx) error {
-	c.Reply.Map(3)
-	c.Reply.String("flags")
-	c.Reply.Set(1)
-	c.Reply.String("off")
-	c.Reply.String("redirect")
-	c.Reply.Int(-1)
-	c.Reply.String("prefixes")
-	c.Reply.Array(0)
-	return nil
-}

@@ -162,6 +162,7 @@ func cmdReset(c *Ctx) error {
 		c.Srv.Monitoring(-1)
 	}
 	c.Srv.UnsubscribeAll(c.S)
+	c.Srv.Untrack(c.S)
 	c.Srv.Discard(c.S)
 	c.Srv.Unwatch(c.S)
 	c.S.Reset(c.Srv.Password() == "")

@@ -69,10 +69,11 @@ type Session struct {
 	Monitor       bool              // it is sent every command
 	Blocked       bool              // it waits in a command; set before a listing
 	Subs          [pubsub.Kinds]int // how many of each kind it listens to
-	Queueing      bool              // between MULTI and EXEC
-	Queued        int               // commands since MULTI
-	Kill          bool              // set by a visit: close it
-	Unblock       Resume            // set by a visit: end its wait
+	Tracking      Tracking
+	Queueing      bool   // between MULTI and EXEC
+	Queued        int    // commands since MULTI
+	Kill          bool   // set by a visit: close it
+	Unblock       Resume // set by a visit: end its wait
 }
 
 // ReplyMode is what CLIENT REPLY chose.
@@ -121,6 +122,7 @@ type Server interface {
 	Transactions
 	Messages
 	Waits
+	Trackers
 	// ConfigGet calls emit for each parameter whose name matches one of the patterns.
 	ConfigGet(patterns [][]byte, emit func(name, value string))
 	// ConfigSet sets name, value, name, value ... all or none.

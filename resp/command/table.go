@@ -118,6 +118,14 @@ func (c *Command) Full() string {
 	return c.Name
 }
 
+// Container is the name of the command that this is a subcommand of, or its own.
+func (c *Command) Container() string {
+	if c.parent != nil {
+		return c.parent.Name
+	}
+	return c.Name
+}
+
 // Lookup finds the command that args name, subcommands included, and checks the number of arguments.
 // With an error that is about a known command the command is returned too.
 func Lookup(args [][]byte) (*Command, error) {
