@@ -13,12 +13,12 @@ type Event struct {
 }
 
 // Observe has f told of every event from now on: of each change what Options.OnChange is told, and besides when a key is new,
-// and what Tx.Notify says. f is called under the key's lock. It must not call the space, nor keep the key. Call it before the
+// and what Tx.Also says. f is called under the key's lock. It must not call the space, nor keep the key. Call it before the
 // space serves transactions.
 func (s *Space) Observe(f func(Event)) { s.observer = f }
 
-// Notify tells observers another name of what this transaction has done to a key: SADD that makes a set, SREM that empties it.
-func (t *Tx) Notify(key []byte, event string) {
+// Also tells observers another name of what this transaction has done to a key: SADD that makes a set, SREM that empties it.
+func (t *Tx) Also(key []byte, event string) {
 	if f := t.w.s.observer; f != nil {
 		p := t.locate(key)
 		c := t.seen

@@ -91,7 +91,7 @@ func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 	}
 	put(t, key, val, expiry, "set")
 	if o.Expiry != 0 {
-		t.Notify(key, "expire")
+		t.Also(key, "expire")
 	}
 	res.Set = true
 	return res, nil

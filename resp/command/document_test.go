@@ -87,7 +87,9 @@ const differences = `## What differs from Redis
 - REPLICAOF accepts NO ONE only.
 - DEBUG is refused unless enable-debug-command allows it. DEBUG SLEEP stops the loop of the connection that asks; DEBUG RELOAD is
   refused.
-- CLIENT TRACKING is refused.
+- What a subscriber is sent of a change (messages, keyspace notifications, invalidations) waits for the change like a reply. A
+  message that does not get there within reply-timeout is dropped; in place of an invalidation comes one of everything.
+- PFADD with an invalid HyperLogLog adds nothing; Redis adds the elements before it notices.
 - maxmemory bounds the index, the cached values and the rest of the server, not the values on the volume: evicting a key frees its
   place in the index. Without maxmemory, writes are refused (OOM) when four fifths of the machine's memory, or of the control
   group's, are in use.
