@@ -3,6 +3,7 @@ package keyspace
 import (
 	"math/bits"
 
+	"cvmstore/internal/mutant"
 	"cvmstore/volume"
 )
 
@@ -168,6 +169,9 @@ func (t *Tx) Reserve(bytes, records int, class volume.Class) error {
 	}
 	if t.plan.rehearsing {
 		return t.plan.note(bytes, records, class)
+	}
+	if t.batch != nil && t.changes > 0 && mutant.On(mutant.SplitTransaction) {
+		t.close()
 	}
 	if t.batch != nil {
 		return t.extend(bytes, records, class)

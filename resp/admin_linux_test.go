@@ -120,7 +120,6 @@ func TestCommandsAboutWhatIsNotThere(t *testing.T) {
 	})
 	for _, s := range []step{
 		{"REPLICAOF localhost 6379", "-ERR this server cannot be a replica"},
-		{"CLIENT TRACKING on", "-ERR client-side caching is not supported yet"},
 		{"MEMORY DOCTOR", "$"},
 		{"MEMORY STATS", "*18\r\n"},
 		{"MEMORY MALLOC-STATS", "$"},

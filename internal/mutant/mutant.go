@@ -41,6 +41,8 @@ const (
 	FreeEarly                 // 6.2: space is reused before the epoch that freed it is committed
 	StaleCache                // kvs: an overwrite leaves the old value in the cache
 	LoseDelete                // keyspace: a delete is not journaled
+	SplitTransaction          // 4.8: the commands of one transaction are not one batch
+	IgnoreWatch               // keyspace: a transaction goes on although a watched key has changed
 	end
 )
 

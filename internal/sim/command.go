@@ -32,6 +32,7 @@ const (
 	vExpire
 	vPersist
 	vTTL
+	vMulti
 	vDBSize
 	vKeys
 	vScan
@@ -42,7 +43,7 @@ const (
 
 var verbNames = [verbs]string{
 	"SET", "SET NX", "SET XX", "SET GET", "SET PX", "SET KEEPTTL", "GET", "GETDEL", "STRLEN", "INCRBY", "APPEND", "MSET", "MSETNX",
-	"MGET", "DEL", "EXISTS", "PEXPIRE", "PERSIST", "PEXPIRETIME", "DBSIZE", "KEYS", "SCAN", "FLUSHDB", "FLUSHALL",
+	"MGET", "DEL", "EXISTS", "PEXPIRE", "PERSIST", "PEXPIRETIME", "MULTI", "DBSIZE", "KEYS", "SCAN", "FLUSHDB", "FLUSHALL",
 }
 
 // command is one command of one client.
@@ -54,12 +55,18 @@ type command struct {
 	delta int64
 	ttl   int64 // ms from now
 	call  int64 // sequence number of the event
+	tx    *transaction
 }
 
 func (c *command) String() string {
 	s := fmt.Sprintf("%s db%d %q", verbNames[c.verb], c.db, c.keys)
 	for _, v := range c.vals {
 		s += fmt.Sprintf(" %.12q(%d)", v, len(v))
+	}
+	if c.tx != nil {
+		for _, p := range c.tx.parts {
+			s += "; " + p.String()
+		}
 	}
 	if c.verb == vIncrBy {
 		s += fmt.Sprintf(" %d", c.delta)
@@ -76,7 +83,7 @@ func (c *command) all() bool { return c.verb >= vDBSize }
 // weights of the verbs, in a hundred or so.
 var weights = [verbs]int{
 	vSet: 26, vSetNX: 3, vSetXX: 3, vSetGet: 2, vSetEx: 5, vSetKeepTTL: 1, vGet: 24, vGetDel: 2, vStrLen: 1, vIncrBy: 7, vAppend: 5,
-	vMSet: 6, vMSetNX: 2, vMGet: 3, vDel: 7, vExists: 2, vExpire: 4, vPersist: 1, vTTL: 1, vDBSize: 1, vKeys: 1, vScan: 1, vFlushDB: 1, vFlushAll: 0,
+	vMSet: 6, vMSetNX: 2, vMGet: 3, vDel: 7, vExists: 2, vExpire: 4, vPersist: 1, vTTL: 1, vMulti: 8, vDBSize: 1, vKeys: 1, vScan: 1, vFlushDB: 1, vFlushAll: 0,
 }
 
 var weightSum = func() (n int) {
@@ -105,6 +112,10 @@ func (w *world) newCommand(cl *client) *command {
 	if big {
 		c.verb = vMSet
 		n = 4 + rng.IntN(12)
+	}
+	if c.verb == vMulti {
+		w.newTransaction(c)
+		return c
 	}
 	if c.all() {
 		return c
@@ -194,6 +205,8 @@ func (c *command) run(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 
 func (c *command) runOther(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 	switch c.verb {
+	case vMulti:
+		return c.runMulti(s, t)
 	case vMGet:
 		out := make([]kvs.Value, len(c.keys))
 		err := kvs.MGet(t, c.keys, out)

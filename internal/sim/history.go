@@ -53,6 +53,10 @@ func (h *histories) lost(cl *client, r *reply) {
 
 func (h *histories) record(cl *client, r *reply, now int64) {
 	c := r.cmd
+	if c.verb == vMulti {
+		h.recordMulti(cl, r, now)
+		return
+	}
 	if c.verb == vExists || c.verb == vTTL || c.verb == vPersist || c.verb == vStrLen || c.all() {
 		return
 	}

@@ -128,6 +128,14 @@ func (m *model) cut(c volume.Counter) bool {
 // looksAt lists the keys that a command looks at: a plain overwrite at none, MSETNX at none after the first that exists.
 func (m *model) looksAt(c *command, reply string) [][]byte {
 	switch {
+	case c.verb == vMulti:
+		var keys [][]byte
+		if reply != replyWatched {
+			for i, p := range c.tx.parts {
+				keys = append(keys, m.looksAt(p, c.tx.reply(i))...)
+			}
+		}
+		return keys
 	case c.verb == vSet, c.verb == vSetEx, c.verb == vMSet, reply == errTooLarge && c.verb != vAppend:
 		return nil
 	case c.verb == vMSetNX:
@@ -143,6 +151,9 @@ func (m *model) looksAt(c *command, reply string) [][]byte {
 // exec says what a command must reply and change, if nothing expires any more while it runs. now is its store time; recordMax
 // the largest payload of a record; need the newest counter that the reply depends on besides its own changes.
 func (m *model) exec(c *command, now int64, recordMax int) (reply string, changes []change, need volume.Counter) {
+	if c.verb == vMulti {
+		return m.execMulti(c, now, recordMax)
+	}
 	if c.all() {
 		return m.execAll(c, now)
 	}

@@ -43,6 +43,8 @@ var mutantNames = map[mutant.ID]string{
 	mutant.FreeEarly:              "FreeEarly",
 	mutant.StaleCache:             "StaleCache",
 	mutant.LoseDelete:             "LoseDelete",
+	mutant.SplitTransaction:       "SplitTransaction",
+	mutant.IgnoreWatch:            "IgnoreWatch",
 }
 
 // directedOnly are the mutants that no random seed can meet, because other checks stop the same attack first, or because what they

@@ -130,6 +130,12 @@ func (s *server) changed(db int, key []byte, ev string, c volume.Counter) {
 // execute runs a client's command once. done is false if it has to be run again.
 func (s *server) execute(cl *client, c *command) (reply string, seen volume.Counter, done bool) {
 	w, t := s.w, &cl.tx
+	if c.tx != nil && c.tx.watches && c.tx.watch == nil {
+		if err := s.beginWatch(cl, c); err == nil || errors.Is(err, volume.ErrBusy) {
+			return "", 0, false
+		}
+		c.tx.watches = false // the volume has failed: the transaction will say so
+	}
 	s.events = s.events[:0]
 	switch {
 	case c.verb == vScan: // locks for itself
@@ -141,6 +147,9 @@ func (s *server) execute(cl *client, c *command) (reply string, seen volume.Coun
 	reply, err := c.run(s.space, t)
 	if c.verb != vScan {
 		t.End()
+	}
+	if c.tx != nil && c.tx.watch != nil && !errors.Is(err, keyspace.ErrMiss) && !errors.Is(err, volume.ErrBusy) {
+		s.space.Unwatch(c.tx.watch)
 	}
 	s.expiries(t.Now())
 	switch {
