@@ -20,6 +20,7 @@ type rig struct {
 	pool *Pool
 	e    *Engine
 	rng  *rand.Rand
+	next device.LBA // where the next blob of begin goes
 }
 
 func newRig(t testing.TB, dev memdev.Options, buffers int, o Options) *rig {
