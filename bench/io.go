@@ -17,7 +17,7 @@ import (
 // IOOptions say how to measure the sealed I/O path.
 type IOOptions struct {
 	Dir       string   // for the volume file; default: a temporary directory in the current one
-	Only      []string // which parts: modelled, ablations, file, amplification; none: all
+	Only      []string // which parts: modelled, ablations, file, commits, amplification; none: all
 	Rounds    int      // of each side on the modelled device; default 15
 	Slices    int      // of each side on the file; default 64
 	SliceMiB  int      // how much one slice on the file moves; default 64
@@ -41,6 +41,7 @@ var ioTables = []ioTable{
 	{"modelled", compareModelled},
 	{"ablations", compareAblations},
 	{"file", compareFile},
+	{"commits", compareCommits},
 	{"amplification", countAmplification},
 }
 

@@ -18,6 +18,7 @@ func TestIOPrintsItsTables(t *testing.T) {
 		{"modelled", []string{"write  1 MiB", "read   1 MiB", "write  2 MiB", "crypto"}},
 		{"ablations", []string{"full protection", "raw", "staging copy", "AES-256-GCM", "no overlap", "XTS"}},
 		{"file", []string{"write  1 MiB", "read   2 MiB"}},
+		{"commits", []string{"alone", "write, 4 in flight", "read, 32 in flight"}},
 		{"amplification", []string{"1048576        1.00006   1.00006     1.005", "8388609        1.00055   1.00055     1.001"}},
 	} {
 		t.Run(c.part, func(t *testing.T) {

@@ -4,7 +4,7 @@ import "cvmstore/bench"
 
 type benchIO struct {
 	Dir       string   `help:"Where the volume file goes; default: a temporary directory here." placeholder:"DIR"`
-	Only      []string `help:"Run only these parts: modelled, ablations, file, amplification." placeholder:"PART"`
+	Only      []string `help:"Run only these parts: modelled, ablations, file, commits, amplification." placeholder:"PART"`
 	Rounds    int      `default:"15" help:"Rounds on the modelled drive; each runs all sides, one after the other."`
 	Slices    int      `default:"64" help:"Slices a side on the file."`
 	SliceMiB  int      `default:"64" name:"slice-mib" help:"How much a slice moves."`
