@@ -22,6 +22,9 @@ func TestIOPrintsItsTables(t *testing.T) {
 		{"amplification", []string{"1048576        1.00006   1.00006     1.005", "8388609        1.00055   1.00055     1.001"}},
 	} {
 		t.Run(c.part, func(t *testing.T) {
+			if testing.Short() && (c.part == "file" || c.part == "commits") {
+				t.Skip("writes files")
+			}
 			var out strings.Builder
 			err := CompareIO(IOOptions{
 				Dir: t.TempDir(), Only: []string{c.part}, Rounds: 1, Slices: 1, SliceMiB: 1, SizesMiB: []int{1, 2}, Depth: 4,
