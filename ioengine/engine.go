@@ -47,6 +47,7 @@ type Engine struct {
 	free     []int            // of ops
 	backlog  []device.Request // accepted by us, not yet by the queue: what the device gets first when something completes
 	flight   int              // requests that the device has
+	limit    int              // of flight; at most Options.Depth
 	done     [stepMax]device.Completion
 	x        scratch
 	progress time.Duration // when something last completed, or was submitted to an idle device
@@ -90,7 +91,7 @@ func New(dev device.Device, pool *Pool, o Options) (*Engine, error) {
 	if o.Depth < 1 || o.Depth > 1024 || o.Ahead < 0 || o.Ahead > 1024 {
 		return nil, fmt.Errorf("engine of depth %d and %d ahead", o.Depth, o.Ahead)
 	}
-	e := &Engine{pool: pool, transfer: max(1, dev.Info().TransferBlocks), opts: o, ops: make([]op, o.Depth+o.Ahead), started: time.Now()}
+	e := &Engine{pool: pool, transfer: max(1, dev.Info().TransferBlocks), opts: o, limit: o.Depth, ops: make([]op, o.Depth+o.Ahead), started: time.Now()}
 	if e.opts.Clock == nil {
 		e.opts.Clock = func() time.Duration { return time.Since(e.started) }
 	}
@@ -116,6 +117,13 @@ func (e *Engine) Outstanding() int { return len(e.ops) - len(e.free) }
 
 // Err returns why the engine failed, nil while it works. A failed engine accepts nothing; Step still takes back buffers.
 func (e *Engine) Err() error { return e.err }
+
+// Limit bounds the requests at the device from now on, to between 1 and Options.Depth. Every small write of another queue waits
+// behind what is at the device: with 4 chunks of 256 KiB there a commit took 0.5 ms in the median here, with 32 almost 4 ms, and
+// the transfer was hardly faster. So who commits beside transfers keeps few in flight while it does.
+func (e *Engine) Limit(requests int) {
+	e.limit = min(max(1, requests), e.opts.Depth)
+}
 
 // Step takes what the device completed, without waiting: chunks that were read are opened, buffers come home, and requests
 // that found the queue full go out. It reports whether something moved; then those that were refused should try again. It
@@ -235,7 +243,7 @@ func (e *Engine) submit(i int, what device.Op, x *extents, from, blocks device.B
 
 // send hands the backlog to the queue, as far as the depth goes.
 func (e *Engine) send() {
-	most := min(len(e.backlog), e.opts.Depth-e.flight)
+	most := min(len(e.backlog), e.limit-e.flight)
 	if most <= 0 {
 		return
 	}

@@ -334,3 +334,27 @@ func TestAContextEndsAWait(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestALimitBoundsWhatIsAtTheDevice(t *testing.T) {
+	r := newRig(t, memdev.Options{}, 12, Options{Depth: 8})
+	defer r.close()
+	w, err := r.e.NewWriter(r.key(SuiteAEGIS, 1), chunkTest, Extent{0, 3200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := r.bytes(chunkTest)
+	for _, c := range []struct{ limit, want int }{{3, 3}, {100, 8}, {0, 1}, {8, 8}} {
+		if err := w.Drain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r.e.Limit(c.limit)
+		for range 9 {
+			if ok, err := w.TryWrite(chunk); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if n := r.e.queue.Outstanding(); n != c.want {
+			t.Errorf("limit %d: %d requests at the device", c.limit, n)
+		}
+	}
+}
