@@ -124,7 +124,9 @@ func (s *Space) Reset() {
 		st.ring = newRing(s.o.CacheBytes / stripeCount)
 		st.tombs = tombstones{}
 		st.expiry = never
-		st.watched = nil
+		for _, w := range st.watched {
+			w.changes++ // whoever watches through a reload cannot know what the key was meanwhile
+		}
 	}
 	for _, x := range s.elements {
 		x.e.Reset()

@@ -38,6 +38,7 @@ type rigOptions struct {
 	cacheBytes int64
 	onShutdown func()
 	keep       bool             // the server outlives the test
+	reloadErr  error            // DEBUG RELOAD fails with it
 	heap       func(*rig) int64 // what is alive in memory
 }
 
@@ -68,10 +69,11 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		}()
 	}
 	r.space = keyspace.New(keyspace.Options{CacheBytes: o.cacheBytes})
-	r.vol, err = volume.Open(ctx, volume.Options{
+	options := volume.Options{
 		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),
-	})
+	}
+	r.vol, err = volume.Open(ctx, options)
 	close(opened)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +84,23 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if o.config != nil {
 		o.config(&config)
 	}
-	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown})
+	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown, Reload: func() (Volume, error) {
+		if o.reloadErr != nil {
+			return nil, o.reloadErr
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := r.vol.Close(ctx); err != nil {
+			return nil, err
+		}
+		v, err := volume.Open(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		r.space.Attach(v)
+		r.vol = v
+		return restless{v}, nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

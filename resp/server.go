@@ -46,6 +46,9 @@ type Options struct {
 	Rewrite    func(Config) error
 	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
 	OnShutdown func()
+	// Reload closes the volume and recovers it into the same Space (DEBUG RELOAD), on a goroutine of its own, while no loop uses
+	// either. Its volume takes Volume's place. nil: DEBUG RELOAD is refused.
+	Reload func() (Volume, error)
 }
 
 // Server serves clients from New to Shutdown.
@@ -80,6 +83,7 @@ type Server struct {
 	connected   atomic.Int64
 	ops         opsMeter
 	shutdown    sync.Once
+	isReloading atomic.Bool
 	stopping    atomic.Bool
 
 	configMu sync.Mutex
@@ -121,13 +125,19 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.Volume != nil {
-		s.cancel = o.Volume.Subscribe(func() {
-			for _, l := range s.loops {
-				l.watermarks()
-			}
-		})
+		s.subscribe()
 	}
 	return s, nil
+}
+
+// subscribe has the loops told of watermarks that another leader has moved.
+func (s *Server) subscribe() {
+	loops := s.loops
+	s.cancel = s.opts.Volume.Subscribe(func() {
+		for _, l := range loops {
+			l.watermarks()
+		}
+	})
 }
 
 func newLoop(s *Server, num, of int) (*loop, error) {
@@ -145,6 +155,15 @@ func newLoop(s *Server, num, of int) (*loop, error) {
 	if l.vol == nil {
 		return l, nil
 	}
+	if err := l.takeVolume(of); err != nil {
+		p.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// takeVolume has the loop, one of so many, listen to its volume and read from it.
+func (l *loop) takeVolume(of int) (err error) {
 	for _, fd := range l.vol.Fds() {
 		if fd < 0 {
 			continue
@@ -153,22 +172,19 @@ func newLoop(s *Server, num, of int) (*loop, error) {
 		if of > 1 {
 			events |= pollExclusive // one loop is enough to lead
 		}
-		if err := p.add(fd, events); err != nil {
-			p.close()
-			return nil, fmt.Errorf("poll the volume: %w", err)
+		if err := l.poll.add(fd, events); err != nil {
+			return fmt.Errorf("poll the volume: %w", err)
 		}
 	}
 	if l.reader, err = l.vol.NewReader(readerDepth); err != nil {
-		p.close()
-		return nil, err
+		return err
 	}
 	if l.reader != nil && l.reader.Fd() >= 0 {
-		if err := p.add(l.reader.Fd(), pollIn); err != nil {
-			p.close()
-			return nil, fmt.Errorf("poll the reader: %w", err)
+		if err := l.poll.add(l.reader.Fd(), pollIn); err != nil {
+			return fmt.Errorf("poll the reader: %w", err)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // Start begins to serve. It returns at once.

@@ -12,20 +12,21 @@ import (
 type session struct {
 	command.Session
 	queue
-	conn    conn
-	loop    *loop
-	p       parser
-	own     []byte // small memory for replies that wait
-	lent    bool   // out is the loop's shared buffer
-	in      []byte // input that is not processed yet; the shared read buffer serves clients without a rest
-	tx      *keyspace.Tx
-	multi   *transaction // since MULTI or WATCH; nil: neither
-	phase   phase
-	park    command.Park
-	wait    *waiter // among those who wait for keys; nil: it does not
-	serving *pass   // its command runs because a key that it waits for has changed
-	resume  command.Resume
-	answer  *gathering
+	conn     conn
+	loop     *loop
+	p        parser
+	own      []byte // small memory for replies that wait
+	lent     bool   // out is the loop's shared buffer
+	in       []byte // input that is not processed yet; the shared read buffer serves clients without a rest
+	tx       *keyspace.Tx
+	multi    *transaction // since MULTI or WATCH; nil: neither
+	phase    phase
+	park     command.Park
+	wait     *waiter // among those who wait for keys; nil: it does not
+	serving  *pass   // its command runs because a key that it waits for has changed
+	resume   command.Resume
+	answer   *gathering
+	reloaded error // of a reload that this session asked for
 
 	softSince int64 // monotonic nanoseconds since which its pending output is above the soft limit; 0: it is not
 	since     int64 // monotonic nanoseconds at which it was parked for the volume

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"time"
 
 	"cvmstore/resp"
+	"cvmstore/volume"
 )
 
 // options is the server's whole configuration: what resp's table of parameters holds, and what concerns the volume.
@@ -31,8 +33,9 @@ type options struct {
 
 	logLevel, logFile, logFormat string
 
-	configFile string           // the file that was read; empty: none
-	reload     <-chan os.Signal // asks for the certificates to be read again; nil: never
+	configFile string                                        // the file that was read; empty: none
+	reopen     func(context.Context) (*volume.Volume, error) // opens the volume, again for DEBUG RELOAD
+	reload     <-chan os.Signal                              // asks for the certificates to be read again; nil: never
 }
 
 // Names of the files that a store consists of, in its directory.

@@ -18,6 +18,8 @@ import (
 const (
 	// stopTimeout bounds how long a stop waits for replies, and then for the last commit.
 	stopTimeout = 30 * time.Second
+	// reopenTimeout bounds a recovery in place.
+	reopenTimeout = 10 * time.Minute
 	// fencedTimeout bounds how long a fenced server goes on telling its clients so.
 	fencedTimeout = time.Second
 	// fencedPoll is how often the volume is asked whether it was fenced. Clients are told at once; this is the process.
@@ -29,7 +31,9 @@ const (
 func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, space *keyspace.Space) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	volumes := newOpened(v, space, o.reopen)
 	server, err := resp.New(resp.Options{
+		Reload: volumes.reload(),
 		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
 		Info:       append([]command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}}, o.nvme.fields()...),
 		OnShutdown: stop,
@@ -53,7 +57,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 
 	grace := stopTimeout
 	go reloadTLS(ctx, o, log, server)
-	fenced := waitFenced(ctx, v)
+	fenced := waitFenced(ctx, volumes)
 	if fenced != nil {
 		log.Error().Err(fenced).Msg("fenced: stopping")
 		grace = fencedTimeout
@@ -65,7 +69,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	if err := server.Shutdown(drain); err != nil {
 		log.Warn().Err(err).Msg("some clients were cut off before their replies left")
 	}
-	closed := closeVolume(v)
+	closed := closeVolume(volumes.Load())
 	if fenced != nil {
 		return fenced
 	}
@@ -92,7 +96,7 @@ func reloadTLS(ctx context.Context, o *options, log zerolog.Logger, server *resp
 }
 
 // waitFenced returns nil when ctx ends, or the volume's error once another server has taken over.
-func waitFenced(ctx context.Context, v *volume.Volume) error {
+func waitFenced(ctx context.Context, volumes *opened) error {
 	tick := time.NewTicker(fencedPoll)
 	defer tick.Stop()
 	for {
@@ -101,7 +105,7 @@ func waitFenced(ctx context.Context, v *volume.Volume) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := v.Err(); errors.Is(err, volume.ErrFenced) || errors.Is(err, epoch.ErrFenced) {
+		if err := volumes.Load().Err(); errors.Is(err, volume.ErrFenced) || errors.Is(err, epoch.ErrFenced) {
 			return err
 		}
 	}

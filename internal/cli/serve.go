@@ -112,14 +112,18 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	defer func() { err = errors.Join(err, dev.Close()) }()
 
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes()})
-	v, err := volume.Open(ctx, volume.Options{
+	volumeOptions := volume.Options{
 		Device: dev, Counter: p.counter, Keys: p.keys,
 		Stores:        map[volume.Store]volume.Replayer{volume.StoreKeys: space},
 		SegmentBlocks: device.BlocksFor(int(o.segmentSize)),
 		EpochLength:   o.epochLength,
 		Log:           log,
 		FormatForeign: o.formatOver != "" && o.formatOver == o.volumePath(),
-	})
+	}
+	o.reopen = func(ctx context.Context) (*volume.Volume, error) {
+		return volume.Open(ctx, volumeOptions)
+	}
+	v, err := o.reopen(ctx)
 	if err != nil {
 		return err
 	}

@@ -156,6 +156,8 @@ type Server interface {
 	UsedMemory() int64
 	// HLLSparseMax is the size above which a HyperLogLog becomes dense.
 	HLLSparseMax() int
+	// Reload closes the volume and recovers it in place. It parks the command, which asks again when resumed.
+	Reload(c *Ctx) error
 	// Shutdown begins an orderly stop.
 	Shutdown()
 }

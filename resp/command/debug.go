@@ -32,7 +32,8 @@ func debugCommands() []Command {
 			sub("stringmatch-len", 4, "Matches a pattern with a string of the letter a.", debugStringMatch),
 			sub("set-active-expire", 3, "Turns the deletion of expired keys in the background on (1) or off (0).", debugActiveExpire),
 			sub("log", 3, "Writes a line into the log.", debugLog),
-			sub("reload", -2, "Refused: the volume is not yet closed and recovered in place.", debugReload),
+			sub("reload", -2, "Closes the volume and recovers it in place, as a restart would.", debugReload),
+			sub("loadaof", 2, "The same: the volume is the journal.", debugReload),
 		},
 	}}
 }
@@ -102,6 +103,16 @@ func debugLog(c *Ctx) error {
 	return nil
 }
 
-func debugReload(*Ctx) error {
-	return Error("ERR DEBUG RELOAD is not supported yet: restart the server instead, it recovers from the volume")
+// debugReload takes Redis' options: what was not saved is nothing, and the volume always replaces what is in memory.
+func debugReload(c *Ctx) error {
+	for _, arg := range c.Args[2:] {
+		if !equalFold(arg, "nosave") && !equalFold(arg, "noflush") && !equalFold(arg, "merge") {
+			return Error("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
+		}
+	}
+	if err := c.Srv.Reload(c); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
 }
