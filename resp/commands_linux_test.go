@@ -163,7 +163,7 @@ func TestErrorsAndConnectionCommandsAnswerAsRedis(t *testing.T) {
 		{"CONFIG SET maxclients 500", "+OK\r\n"},
 		{"CONFIG GET maxclients", "*2\r\n" + bulk("maxclients") + bulk("500")},
 		{"CONFIG SET maxclients x", "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer\r\n"},
-		{"CONFIG SET port 1", "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config\r\n"},
+		{"CONFIG SET databases 1", "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config\r\n"},
 		{"CONFIG SET foo 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'foo'\r\n"},
 		{"COMMAND GETKEYS mset a 1 b 2", "*2\r\n" + bulk("a") + bulk("b")},
 		{"COMMAND GETKEYS ping", "-ERR The command has no key arguments\r\n"},

@@ -23,7 +23,7 @@ func (l *loop) cron() {
 	if l.num != 0 {
 		return
 	}
-	for _, ln := range l.srv.listeners {
+	for _, ln := range l.srv.listening() {
 		if ln.mutedN && !ln.closed {
 			ln.mutedN = false
 			_ = l.poll.modify(ln.fd, pollIn)

@@ -47,7 +47,7 @@ func (l *loop) beginStop() {
 	l.stopping = true
 	l.stopBy = l.now + int64(time.Hour)
 	if l.num == 0 {
-		for _, ln := range l.srv.listeners {
+		for _, ln := range l.srv.listening() {
 			l.poll.remove(ln.fd)
 			ln.close()
 		}

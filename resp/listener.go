@@ -3,6 +3,7 @@ package resp
 import (
 	"errors"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -42,13 +43,18 @@ func (s *Server) listen() (err error) {
 		return err
 	}
 	s.tls.Store(t)
-	if config.Port != 0 {
-		if err := s.listenOn(config, kindTCP, int(config.Port)); err != nil {
+	for _, way := range []struct {
+		kind kind
+		port int64
+	}{{kindTCP, config.Port}, {kindTLS, config.TLSPort}} {
+		if way.port == 0 {
+			continue
+		}
+		opened, err := s.listenOn(config, way.kind, int(way.port))
+		if err != nil {
 			return err
 		}
-	}
-	if config.TLSPort != 0 {
-		if err := s.listenOn(config, kindTLS, int(config.TLSPort)); err != nil {
+		if err := s.add(opened...); err != nil {
 			return err
 		}
 	}
@@ -62,10 +68,16 @@ func (s *Server) listen() (err error) {
 	return s.add(&listener{fd: fd, kind: kindUnix, addr: &net.UnixAddr{Name: config.UnixSocket, Net: "unix"}})
 }
 
-// listenOn listens on every address of bind.
-func (s *Server) listenOn(config *Config, k kind, port int) error {
+// listenOn listens on every address of bind. Nobody accepts there yet.
+func (s *Server) listenOn(config *Config, k kind, port int) (opened []*listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range opened {
+				ln.close()
+			}
+		}
+	}()
 	port = max(port, 0)
-	opened := 0
 	for _, host := range config.Bind {
 		name, optional := strings.CutPrefix(host, "-")
 		fd, addr, err := listenTCP(name, port, int(config.TCPBacklog))
@@ -74,30 +86,34 @@ func (s *Server) listenOn(config *Config, k kind, port int) error {
 				s.log.Warn().Err(err).Msg("address left out")
 				continue
 			}
-			return err
+			return opened, err
 		}
-		if err := s.add(&listener{fd: fd, kind: k, addr: addr}); err != nil {
-			return err
-		}
-		opened++
+		opened = append(opened, &listener{fd: fd, kind: k, addr: addr})
 		if port == 0 { // the others take the port that the first one was given
 			port = addr.(*net.TCPAddr).Port
 		}
 	}
-	if opened == 0 {
-		return errors.New("no address to listen on")
+	if len(opened) == 0 {
+		return nil, errors.New("no address to listen on")
+	}
+	return opened, nil
+}
+
+// add has loop 0 accept from listeners.
+func (s *Server) add(opened ...*listener) error {
+	all := slices.Concat(s.listening(), opened)
+	s.listeners.Store(&all) // what release closes
+	for _, ln := range opened {
+		if err := s.loops[0].poll.add(ln.fd, pollIn); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (s *Server) add(ln *listener) error {
-	s.listeners = append(s.listeners, ln)
-	return s.loops[0].poll.add(ln.fd, pollIn)
-}
-
 // addr returns the first address of a kind; nil if there is none.
 func (s *Server) addr(k kind) net.Addr {
-	for _, ln := range s.listeners {
+	for _, ln := range s.listening() {
 		if ln.kind == k {
 			return ln.addr
 		}
@@ -117,7 +133,7 @@ func (s *Server) listener(l *loop, fd int) *listener {
 	if l.num != 0 {
 		return nil
 	}
-	for _, ln := range s.listeners {
+	for _, ln := range s.listening() {
 		if ln.fd == fd && !ln.closed {
 			return ln
 		}

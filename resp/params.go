@@ -18,7 +18,7 @@ func networkParams() []Param {
 	return []Param{
 		listParam("bind", "127.0.0.1", func(c *Config) *[]string { return &c.Bind },
 			"Addresses to listen on. A leading '-' makes an unavailable address no error."),
-		intParam("port", 6379, PortAny, 65535, false, func(c *Config) *int64 { return &c.Port }, "TCP port."),
+		intParam("port", 6379, PortAny, 65535, true, func(c *Config) *int64 { return &c.Port }, "TCP port; 0: none."),
 		stringParam("unixsocket", "", false, func(c *Config) *string { return &c.UnixSocket }, "Path of a Unix socket to listen on; empty: none."),
 		octalParam("unixsocketperm", func(c *Config) *int64 { return &c.UnixPerm }, "Permissions of the Unix socket, octal; 0: as the umask has it."),
 		intParam("tcp-backlog", 511, 1, 65535, false, func(c *Config) *int64 { return &c.TCPBacklog }, "Length of the listen queue."),

@@ -37,8 +37,9 @@ type rigOptions struct {
 	counter    epochtest.Options
 	cacheBytes int64
 	onShutdown func()
-	keep       bool             // the server outlives the test
-	reloadErr  error            // DEBUG RELOAD fails with it
+	keep       bool  // the server outlives the test
+	reloadErr  error // DEBUG RELOAD fails with it
+	exposed    func(Config) error
 	heap       func(*rig) int64 // what is alive in memory
 }
 
@@ -84,7 +85,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if o.config != nil {
 		o.config(&config)
 	}
-	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown, Reload: func() (Volume, error) {
+	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown, Exposed: o.exposed, Reload: func() (Volume, error) {
 		if o.reloadErr != nil {
 			return nil, o.reloadErr
 		}

@@ -46,6 +46,8 @@ type Options struct {
 	Rewrite    func(Config) error
 	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
 	OnShutdown func()
+	// Exposed refuses a configuration that CONFIG SET is about to make listen in plaintext where it must not. nil: none is.
+	Exposed func(Config) error
 	// Reload closes the volume and recovers it into the same Space (DEBUG RELOAD), on a goroutine of its own, while no loop uses
 	// either. Its volume takes Volume's place. nil: DEBUG RELOAD is refused.
 	Reload func() (Volume, error)
@@ -62,7 +64,7 @@ type Server struct {
 	started time.Time
 	runID   string
 
-	listeners   []*listener
+	listeners   atomic.Pointer[[]*listener]
 	tls         atomic.Pointer[tls.Config]
 	handshakes  handshakes
 	tlsFailed   atomic.Uint64
@@ -257,7 +259,7 @@ func Serve(ctx context.Context, o Options, grace time.Duration) error {
 
 // release closes what New opened. No loop runs any more.
 func (s *Server) release() {
-	for _, ln := range s.listeners {
+	for _, ln := range s.listening() {
 		ln.close()
 	}
 	for _, l := range s.loops {

@@ -64,7 +64,7 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 			return configError(name, err.Error())
 		}
 	}
-	if err := v.s.applyTLS(&next, seen); err != nil {
+	if err := v.s.apply(&next, seen); err != nil {
 		return err
 	}
 	v.s.setMemory(&next)

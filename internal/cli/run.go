@@ -33,7 +33,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	defer stop()
 	volumes := newOpened(v, space, o.reopen)
 	server, err := resp.New(resp.Options{
-		Reload: volumes.reload(),
+		Reload: volumes.reload(), Exposed: func(c resp.Config) error { return exposed(c, o.insecurePort) },
 		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
 		Info:       append([]command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}}, o.nvme.fields()...),
 		OnShutdown: stop,

@@ -18,6 +18,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/filedev"
 	"cvmstore/keyspace"
+	"cvmstore/resp"
 	"cvmstore/volume"
 )
 
@@ -187,10 +188,14 @@ func absolute(path string) string {
 
 // checkExposure refuses a plaintext listener that others than this machine can reach.
 func checkExposure(o *options) error {
-	if o.insecurePort || o.server.Port == 0 {
+	return exposed(o.server, o.insecurePort)
+}
+
+func exposed(config resp.Config, allowed bool) error {
+	if allowed || config.Port == 0 {
 		return nil
 	}
-	for _, bind := range o.server.Bind {
+	for _, bind := range config.Bind {
 		host := strings.TrimPrefix(bind, "-")
 		if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 			continue
