@@ -24,6 +24,8 @@ type load struct {
 	clients  int
 	pipeline int
 	n        int
+	password string // empty: none is asked for
+	fill     bool   // the keys come in turn rather than by chance
 }
 
 const loadTimeout = 2 * time.Minute
@@ -38,6 +40,7 @@ type generator struct {
 	reply  int // length of one reply, bytes: all are the same
 	left   int // requests that are still to be sent
 	open   int // requests sent and not answered
+	next   int // key, if they come in turn
 	times  []time.Duration
 	events [256]unix.EpollEvent
 	buf    [64 << 10]byte
@@ -94,10 +97,28 @@ func (g *generator) connect() error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return err
 	}
+	if g.password != "" {
+		if err := login(fd, g.password); err != nil {
+			return err
+		}
+	}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return err
 	}
 	return unix.EpollCtl(g.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(g.conns) - 1)})
+}
+
+// login says the password on a connection that still blocks.
+func login(fd int, password string) error {
+	if _, err := unix.Write(fd, []byte("AUTH "+password+"\r\n")); err != nil {
+		return err
+	}
+	var answer [64]byte
+	n, err := unix.Read(fd, answer[:])
+	if err == nil && string(answer[:max(n, 0)]) != "+OK\r\n" {
+		err = fmt.Errorf("AUTH: %q", answer[:max(n, 0)])
+	}
+	return err
 }
 
 func (g *generator) close() {
@@ -142,7 +163,7 @@ func (g *generator) send(c *loadConn, now time.Time) error {
 	g.open += c.count
 	c.out = c.out[:0]
 	for range c.count {
-		key := g.rng.IntN(keys)
+		key := g.key()
 		if g.get {
 			c.out = append(c.out, "*2\r\n$3\r\nGET\r\n$16\r\n"...)
 			c.out = appendKey(c.out, key)
@@ -170,6 +191,14 @@ func (g *generator) send(c *loadConn, now time.Time) error {
 		rest = rest[n:]
 	}
 	return nil
+}
+
+func (g *generator) key() int {
+	if !g.fill {
+		return g.rng.IntN(keys)
+	}
+	g.next = (g.next + 1) % keys
+	return g.next
 }
 
 // receive takes what came and, when a pipeline is answered, sends the next.

@@ -13,6 +13,8 @@ type load struct {
 	clients  int
 	pipeline int
 	n        int
+	password string // empty: none is asked for
+	fill     bool   // the keys come in turn rather than by chance
 }
 
 func generate(context.Context, load) (sample, error) {

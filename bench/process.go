@@ -17,6 +17,7 @@ import (
 type server struct {
 	name string
 	port int
+	tls  *certificates // of its listener; nil: plaintext
 	cmd  *exec.Cmd
 	log  bytes.Buffer
 }

@@ -22,7 +22,10 @@ type RedisOptions struct {
 	Slice  time.Duration // how long one side runs at a time; default 2 s
 	Only   string        // run only workloads whose name contains this
 	Load   string        // "own" (default) or "redis-benchmark"
+	TLS    bool          // clients of both sides come in over TLS; redis-benchmark sends
 	Out    io.Writer
+
+	certs *certificates
 }
 
 // workload is one row of the comparison.
@@ -49,6 +52,7 @@ var workloads = []workload{
 }
 
 const (
+	tlsGoal    = 0.9
 	valueBytes = 1024
 	keys       = 50_000 // each 1 KiB: the hot set fits both sides' memory
 )
@@ -76,9 +80,9 @@ func CompareRedis(ctx context.Context, o RedisOptions) error {
 		o.Slice = 2 * time.Second
 	}
 	load := ""
-	switch o.Load {
-	case "", "own":
-	case "redis-benchmark":
+	switch {
+	case !o.TLS && (o.Load == "" || o.Load == "own"):
+	case o.Load == "" || o.Load == "own" || o.Load == "redis-benchmark":
 		var err error
 		if load, err = lookPath("redis-benchmark", "redis-tools"); err != nil {
 			return err
@@ -93,8 +97,15 @@ func CompareRedis(ctx context.Context, o RedisOptions) error {
 		}
 		defer func() { _ = os.RemoveAll(o.Dir) }()
 	}
-	fmt.Fprintf(o.Out, "SET and GET of %d bytes, %d keys, %d rounds of %v a side, interleaved; medians, [smallest to largest ratio]\n\n",
-		valueBytes, keys, o.Rounds, o.Slice)
+	over := ""
+	if o.TLS {
+		over = " over TLS"
+		if o.certs, err = makeCertificates(o.Dir); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.Out, "SET and GET of %d bytes%s, %d keys, %d rounds of %v a side, interleaved; medians, [smallest to largest ratio]\n\n",
+		valueBytes, over, keys, o.Rounds, o.Slice)
 	fmt.Fprintf(o.Out, "%-44s %10s %10s %7s %-16s %9s %9s  %s\n", "", "ours/s", "redis/s", "ratio", "", "p99 ms", "redis p99", "floor, goal")
 	for _, mode := range []string{"always", "everysec"} {
 		if err := compareMode(ctx, o, load, mode); err != nil {
@@ -108,6 +119,9 @@ func compareMode(ctx context.Context, o RedisOptions, load, mode string) error {
 	var rows []workload
 	for _, w := range workloads {
 		if w.sync == mode && strings.Contains(w.name, o.Only) {
+			if o.TLS {
+				w.floor, w.goal = 0, tlsGoal
+			}
 			rows = append(rows, w)
 		}
 	}
@@ -120,7 +134,7 @@ func compareMode(ctx context.Context, o RedisOptions, load, mode string) error {
 		return err
 	}
 	for _, s := range []*server{p.ours, p.theirs} { // every key is there before the first GET
-		if _, err := run(ctx, load, s, workload{command: "set", clients: 50, pipeline: 16}, 6*keys); err != nil {
+		if err := fill(ctx, s, load); err != nil {
 			return err
 		}
 	}
@@ -130,6 +144,16 @@ func compareMode(ctx context.Context, o RedisOptions, load, mode string) error {
 		}
 	}
 	return nil
+}
+
+// fill makes every key.
+func fill(ctx context.Context, s *server, program string) error {
+	if program == "" {
+		_, err := generate(ctx, load{port: s.port, clients: 50, pipeline: 16, n: keys, fill: true})
+		return err
+	}
+	_, err := run(ctx, program, s, workload{command: "set", clients: 50, pipeline: 16}, 6*keys) // all but a few: it chooses at random
+	return err
 }
 
 func startPair(ctx context.Context, o RedisOptions, mode string) (p pair, err error) {
@@ -144,19 +168,23 @@ func startPair(ctx context.Context, o RedisOptions, mode string) (p pair, err er
 		return p, err
 	}
 	p.ours, err = startServer(ctx, "cvmstore", func(port int) *exec.Cmd {
-		return exec.Command(program, "serve", "--port", strconv.Itoa(port), "--dir", filepath.Join(o.Dir, "cvmstore-"+mode), "--appendfsync", mode)
+		return exec.Command(program, slices.Concat([]string{"serve", "--dir", filepath.Join(o.Dir, "cvmstore-"+mode), "--appendfsync", mode}, o.certs.flags(port))...)
 	})
 	if err != nil {
 		return p, err
 	}
+	p.ours.tls = o.certs
 	dir := filepath.Join(o.Dir, "redis-"+mode)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return p, err
 	}
 	p.theirs, err = startServer(ctx, "redis-server", func(port int) *exec.Cmd {
-		return exec.Command(redis, "--port", strconv.Itoa(port), "--dir", dir, "--save", "", "--appendonly", "yes",
-			"--appendfsync", mode, "--auto-aof-rewrite-percentage", "0")
+		return exec.Command(redis, slices.Concat([]string{"--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", mode,
+			"--auto-aof-rewrite-percentage", "0"}, o.certs.flags(port))...)
 	})
+	if err == nil {
+		p.theirs.tls = o.certs
+	}
 	return p, err
 }
 
@@ -201,8 +229,11 @@ func run(ctx context.Context, program string, s *server, w workload, n int) (sam
 	if program == "" {
 		return generate(ctx, load{port: s.port, get: w.command == "get", clients: w.clients, pipeline: w.pipeline, n: n})
 	}
-	out, err := exec.CommandContext(ctx, program, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-t", w.command, "-c", strconv.Itoa(w.clients),
-		"-P", strconv.Itoa(w.pipeline), "-d", strconv.Itoa(valueBytes), "-r", strconv.Itoa(keys), "-n", strconv.Itoa(n), "--csv").Output()
+	args := []string{
+		"-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-t", w.command, "-c", strconv.Itoa(w.clients), "-P", strconv.Itoa(w.pipeline),
+		"-d", strconv.Itoa(valueBytes), "-r", strconv.Itoa(keys), "-n", strconv.Itoa(n), "--csv",
+	}
+	out, err := exec.CommandContext(ctx, program, append(args, s.tls.client()...)...).Output()
 	if err != nil {
 		return sample{}, fmt.Errorf("redis-benchmark against %s: %w", s.name, err)
 	}

@@ -59,7 +59,7 @@ func servingParams() []Param {
 			"How slowly the counter of a key's uses grows: at 10 it is full after about a million."),
 		intParam("lfu-decay-time", 1, 0, math.MaxInt32, true, func(c *Config) *int64 { return &c.LFUDecay },
 			"Minutes after which the counter of an unused key falls by one; 0: never."),
-		memoryParam("client-output-pause", "1mb", 1<<12, true, func(c *Config) *int64 { return &c.OutBufSoft },
+		memoryParam("client-output-pause", "256kb", 1<<12, true, func(c *Config) *int64 { return &c.OutBufSoft },
 			"Pending output of one client above which its next commands wait."),
 		intParam("hz", 10, 1, 500, true, func(c *Config) *int64 { return &c.Hz },
 			"Rounds of background work (expiry, timeouts) a second."),

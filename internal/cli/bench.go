@@ -11,6 +11,7 @@ import (
 type benchCommand struct {
 	Redis   benchRedis   `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
 	IO      benchIO      `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
+	Abuse   benchAbuse   `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
 	Memory  benchMemory  `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter benchCounter `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 }
@@ -20,14 +21,27 @@ type benchRedis struct {
 	Rounds int           `default:"7" help:"Rounds; each runs both sides, one after the other."`
 	Slice  time.Duration `default:"2s" help:"How long one side runs at a time."`
 	Only   string        `help:"Run only the rows whose name contains this." placeholder:"TEXT"`
+	TLS    bool          `name:"tls" help:"Over TLS on both sides; redis-benchmark sends."`
 	Load   string        `default:"own" enum:"own,redis-benchmark" help:"Who sends: own (one thread, cheaper a request) or redis-benchmark."`
 }
 
 // Run prints the table.
 func (b *benchRedis) Run(s *streams) error {
 	return bench.CompareRedis(context.Background(), bench.RedisOptions{
-		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Load: b.Load, Out: s.out,
+		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Load: b.Load, TLS: b.TLS, Out: s.out,
 	})
+}
+
+type benchAbuse struct {
+	Dir    string        `help:"Where the server keeps its data; default: a temporary directory here." placeholder:"DIR"`
+	Idle   int           `default:"10000" help:"Idle connections."`
+	Rounds int           `default:"5" help:"Rounds of each step."`
+	Slice  time.Duration `default:"2s" help:"How long a round is."`
+}
+
+// Run prints the table.
+func (b *benchAbuse) Run(s *streams) error {
+	return bench.Abuse(context.Background(), bench.AbuseOptions{Dir: b.Dir, Idle: b.Idle, Rounds: b.Rounds, Slice: b.Slice, Out: s.out})
 }
 
 type benchMemory struct {
