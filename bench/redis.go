@@ -179,8 +179,10 @@ func startPair(ctx context.Context, o RedisOptions, mode string) (p pair, err er
 		return p, err
 	}
 	p.theirs, err = startServer(ctx, "redis-server", func(port int) *exec.Cmd {
-		return exec.Command(redis, slices.Concat([]string{"--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", mode,
-			"--auto-aof-rewrite-percentage", "0"}, o.certs.flags(port))...)
+		return exec.Command(redis, slices.Concat([]string{
+			"--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", mode,
+			"--auto-aof-rewrite-percentage", "0",
+		}, o.certs.flags(port))...)
 	})
 	if err == nil {
 		p.theirs.tls = o.certs
