@@ -89,19 +89,25 @@ func (a *abuse) measure(ctx context.Context) error {
 	if _, err := generate(ctx, load{port: a.s.port, clients: abuseClients, pipeline: 16, n: keys, fill: true, password: abusePassword}); err != nil {
 		return err
 	}
+	// The first reads after so many writes are not usual.
+	if _, err := generate(ctx, load{port: a.s.port, get: true, clients: abuseClients, pipeline: 1, n: keys, password: abusePassword}); err != nil {
+		return err
+	}
 	fmt.Fprintf(a.Out, "%d clients send GET of %d bytes, %d rounds of %v; medians\n\n%-46s %10s %9s %10s %10s\n", abuseClients, valueBytes,
 		a.Rounds, a.Slice, "", "GET/s", "p99 ms", "RSS MiB", "clients")
 	before, err := a.row(ctx, "nobody else")
 	if err != nil {
 		return err
 	}
+	whole := ctx
 	ctx, stop := context.WithCancel(ctx)
-	defer func() {
+	end := func() {
 		stop()
 		a.closeAll()
 		a.work.Wait()
-	}()
-	worst := 0.0
+	}
+	defer end()
+	worst, worstStep := 0.0, ""
 	for _, step := range []struct {
 		name  string
 		begin func(context.Context) error
@@ -119,9 +125,17 @@ func (a *abuse) measure(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
-		worst = max(worst, x.p99)
+		if x.p99 > worst {
+			worst, worstStep = x.p99, step.name
+		}
 	}
-	fmt.Fprintf(a.Out, "\np99 under abuse is at most %.2f times that without (goal: %d)\n", worst/before.p99, abuseP99)
+	end()
+	after, err := a.row(whole, "nobody else, again") // other work on this machine shows as a difference between the two
+	if err != nil {
+		return err
+	}
+	usual := (before.p99 + after.p99) / 2
+	fmt.Fprintf(a.Out, "\np99 under abuse is at most %.2f times the mean of both without (%s; goal: %d)\n", worst/usual, worstStep, abuseP99)
 	return nil
 }
 
