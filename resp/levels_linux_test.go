@@ -133,7 +133,7 @@ func TestShutdownDrains(t *testing.T) {
 		ended <- r.srv.Shutdown(ctx)
 	}()
 	c.quiet()
-	r.deliver()
+	defer r.delivering()()
 	if got := c.reply(); got != "+OK\r\n" {
 		t.Errorf("got %q", got)
 	}

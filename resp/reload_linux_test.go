@@ -36,7 +36,7 @@ func TestReloadRecoversTheVolumeInPlace(t *testing.T) {
 	}
 	a.want(bulk("x"), "GET", "other") // its connection and database are what they were
 	b.want(bulk("v"), "GET", "k")
-	if got := b.do("PTTL", "k"); !strings.HasPrefix(got, ":9") {
+	if got := b.do("PTTL", "k"); !strings.HasPrefix(got, ":9") && got != ":1000000\r\n" {
 		t.Errorf("PTTL %q", got)
 	}
 	b.want("+OK\r\n", "MULTI")

@@ -137,6 +137,26 @@ func (r *rig) deliver() {
 	}
 }
 
+// delivering lets the counter answer until the function that it returns is called.
+func (r *rig) delivering() (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-time.After(time.Millisecond):
+				r.counter.Deliver()
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
+}
+
 // restless is a volume on a device that signals nothing: the loop has to look often.
 type restless struct{ *volume.Volume }
 
