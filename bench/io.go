@@ -26,6 +26,7 @@ type IOOptions struct {
 	Depth     int      // default 32
 	ReadRate  float64  // GB/s of the modelled device; 0: 13.6, or a half, a quarter of it if this machine cannot move that
 	WriteRate float64  // GB/s; 0: 6.9, likewise
+	NVMe      bool     // the modelled drive behind our NVMe driver and a controller in software, rather than driven directly
 	NoFio     bool     // for tests
 	Out       io.Writer
 }

@@ -128,15 +128,15 @@ func countAmplification(o IOOptions) (err error) {
 	for _, size := range []int64{64<<10 + 1, 1 << 20, 1<<20 + 1, 3<<20 + 12345, 8 << 20, 8<<20 + 1, 64<<20 + 1} {
 		s.fresh()
 		tags := float64(ioengine.ChunkCount(size, s.chunk) * ioengine.TagSize)
-		start := m.dev.Counted()
+		start := m.paced.Counted()
 		if _, err := s.write(size, size, true); err != nil {
 			return err
 		}
-		between := m.dev.Counted()
+		between := m.paced.Counted()
 		if _, err := s.read(size, true); err != nil {
 			return err
 		}
-		end := m.dev.Counted()
+		end := m.paced.Counted()
 		most := ""
 		switch {
 		case size >= 8<<20:

@@ -24,7 +24,8 @@ const headroom = 1.2
 // modelled is a paced device with the sides on it.
 type modelled struct {
 	o         IOOptions
-	dev       *memdev.Paced
+	paced     *memdev.Paced
+	dev       device.Device // paced itself, or the NVMe driver in front of it
 	pool      *ioengine.Pool
 	sides     []*ioSide
 	readRate  float64 // bytes a second
@@ -35,11 +36,17 @@ type modelled struct {
 func newModelled(o IOOptions, read, write float64, span int64, kinds ...ioengine.Ablation) (_ *modelled, err error) {
 	m := &modelled{o: o, readRate: read, writeRate: write}
 	blocks := ioengine.BlocksFor(span)
-	m.dev, err = memdev.NewPaced(memdev.PacedOptions{
+	m.paced, err = memdev.NewPaced(memdev.PacedOptions{
 		Blocks: blocks * device.BlockCount(len(kinds)), ReadRate: read, WriteRate: write, Seed: 1,
 	})
 	if err != nil {
 		return nil, err
+	}
+	m.dev = m.paced
+	if o.NVMe {
+		if m.dev, err = onNVMe(m.paced); err != nil {
+			return nil, errors.Join(err, m.paced.Close())
+		}
 	}
 	if m.pool, err = o.newPool(m.dev, len(kinds)); err != nil {
 		return nil, errors.Join(err, m.dev.Close())

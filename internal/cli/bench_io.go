@@ -12,6 +12,7 @@ type benchIO struct {
 	ChunkKiB  int      `default:"256" name:"chunk-kib" help:"Size of a chunk."`
 	Depth     int      `default:"32" help:"Chunks in flight."`
 	ReadRate  float64  `help:"Of the modelled drive, GB/s; default: the paper's 13.6, halved until this machine can move it."`
+	NVMe      bool     `name:"nvme" help:"Put our NVMe driver, and a controller in software, in front of the modelled drive."`
 	WriteRate float64  `help:"Of the modelled drive, GB/s; default: the paper's 6.9, halved until this machine can move it."`
 }
 
@@ -19,6 +20,6 @@ type benchIO struct {
 func (b *benchIO) Run(s *streams) error {
 	return bench.CompareIO(bench.IOOptions{
 		Dir: b.Dir, Only: b.Only, Rounds: b.Rounds, Slices: b.Slices, SliceMiB: b.SliceMiB, SizesMiB: b.SizesMiB, ChunkKiB: b.ChunkKiB,
-		Depth: b.Depth, ReadRate: b.ReadRate, WriteRate: b.WriteRate, Out: s.out,
+		NVMe: b.NVMe, Depth: b.Depth, ReadRate: b.ReadRate, WriteRate: b.WriteRate, Out: s.out,
 	})
 }

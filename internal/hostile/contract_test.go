@@ -7,6 +7,7 @@ import (
 	"cvmstore/internal/hostile"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/device/devicetest"
+	"cvmstore/ioengine/memdev"
 	"cvmstore/nvme"
 )
 
@@ -55,4 +56,21 @@ func TestContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same with another device below the controller, as the benchmarks have it.
+func TestContractWithADeviceBelow(t *testing.T) {
+	devicetest.RunFixed(t, func(t *testing.T) device.Device {
+		below := memdev.New(memdev.Options{Blocks: devicetest.BlocksMax})
+		c := hostile.New(hostile.Options{NoTrim: true})
+		if err := c.Attach(below); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Detach(); err != nil {
+				t.Error(err)
+			}
+		})
+		return open(t, c, nvme.Options{})
+	})
 }

@@ -71,7 +71,8 @@ type Controller struct {
 	dataIn  [][]byte  // pages that were read into since the driver looked last
 	dataNow [][]byte  // the last few, for Harass
 
-	disk *disk
+	disk    *disk
+	backing *backing // nil: disk
 }
 
 var (
@@ -171,6 +172,9 @@ func (c *Controller) enabledRegister() bool { return c.cc&1 != 0 }
 func (c *Controller) tick() {
 	if c.opts.RealTime {
 		c.now = time.Since(c.start)
+	}
+	if c.backing != nil {
+		c.backing.collect(c)
 	}
 	c.changeLater()
 	if c.csts&2 != 0 || !c.enabledRegister() {

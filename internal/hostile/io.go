@@ -15,6 +15,10 @@ func (c *Controller) fetched(p pending) {
 		return
 	}
 	c.ios++
+	if c.backing != nil {
+		c.handOn(p)
+		return
+	}
 	if c.armed {
 		if c.makes(NeverDone) {
 			c.late = append(c.late, p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"cvmstore/ioengine/device"
 	"cvmstore/nvme"
 )
 
@@ -32,7 +33,15 @@ func (c *Controller) Alloc(p nvme.Purpose, n int) (nvme.Memory, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pages := (n + pageSize - 1) / pageSize
-	m := nvme.Memory{Bytes: aligned(pages * pageSize), Pages: make([]uint64, pages)}
+	m := nvme.Memory{Pages: make([]uint64, pages)}
+	if c.backing != nil && p == nvme.PurposeBuffers {
+		var err error
+		if m.Bytes, err = c.backing.dev.Alloc(device.BlockCount(pages)); err != nil {
+			return m, err
+		}
+	} else {
+		m.Bytes = aligned(pages * pageSize)
+	}
 	for i := range m.Pages {
 		m.Pages[i] = c.nextPage
 		c.nextPage += pageSize
@@ -62,6 +71,9 @@ func (c *Controller) Free(m nvme.Memory) {
 		if q != nil && (q.sqAddress == m.Pages[0] || q.cqAddress == m.Pages[0]) && c.enabledRegister() {
 			c.problem("the memory of queue %d was freed while the controller uses it", q.id)
 		}
+	}
+	if c.backing != nil && c.pieces[i].purpose == nvme.PurposeBuffers {
+		c.backing.dev.Free(m.Bytes)
 	}
 	c.pieces = slices.Delete(c.pieces, i, i+1)
 	for _, address := range m.Pages {
