@@ -7,7 +7,8 @@ import (
 	"cvmstore/ioengine/device"
 )
 
-// The sizes that a chunk may have, in bytes, and the usual one. All are whole blocks.
+// The sizes that a chunk should have, in bytes, and the usual one. All are whole blocks. Below ChunkMin, down to one block, they
+// cost speed: for tests, and where a volume is tiny.
 const (
 	ChunkMin     = 128 << 10
 	ChunkMax     = 1 << 20
@@ -37,8 +38,8 @@ func BlocksFor(size int64) device.BlockCount {
 
 // CheckChunk returns an error if chunk is no size for chunks.
 func CheckChunk(chunk int) error {
-	if chunk < ChunkMin || chunk > ChunkMax || chunk%device.BlockSize != 0 {
-		return fmt.Errorf("chunks of %d bytes: want whole blocks, %d to %d bytes", chunk, ChunkMin, ChunkMax)
+	if chunk < device.BlockSize || chunk > ChunkMax || chunk%device.BlockSize != 0 {
+		return fmt.Errorf("chunks of %d bytes: want whole blocks, %d to %d bytes", chunk, device.BlockSize, ChunkMax)
 	}
 	return nil
 }

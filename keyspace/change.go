@@ -82,9 +82,10 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 		w.s.indexed.Add(keyCost(e.keyLen()))
 	}
 	w.debit(tb, p)
-	w.drop(e)
+	w.drop(tb, e, c)
 	w.died(e, e.counter < c)
 	e.setKind(r.typ, r.encoding)
+	w.hold(tb, e, r.blob)
 	e.value, e.place, e.size = c, at, uint32(size)
 	if c > e.counter { // else recovery has seen a newer expiry of this value already
 		e.counter, e.expiry, e.metaSeg = c, r.expiry, 0
@@ -147,7 +148,7 @@ func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size
 			w.s.indexed.Add(-keyCost(e.keyLen()))
 		}
 		w.debit(tb, p)
-		w.drop(e)
+		w.drop(tb, e, c)
 		w.died(e, true)
 		e.setKind(TypeNone, 0)
 		e.access |= flagBuried
@@ -167,6 +168,7 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	w.l.Remove(tb.sum)
 	w.s.indexed.Add(-tb.cost())
 	tb.sum, tb.live, tb.keyBytes, tb.expires, tb.newest = volume.Sum{}, 0, 0, 0, c
+	tb.blobs.releaseAll(w.v, c)
 	for i := range w.s.stripes {
 		w.s.stripes[i].dirs[tb.number] = nil
 	}
@@ -197,10 +199,25 @@ func (w *writer) databaseHash(db int) volume.Sum {
 	return w.v.ItemHash(volume.StoreKeys, w.item, w.s.swapped[db])
 }
 
-// drop tells the type that the value behind ref is gone.
-func (w *writer) drop(e *entry) {
+// drop tells the type that the value behind ref is gone, since c.
+func (w *writer) drop(tb *table, e *entry, c volume.Counter) {
+	if id := e.blob(); id != 0 {
+		tb.blobs.release(w.v, id, c)
+		e.ref = 0
+		e.access &^= flagBlob
+		return
+	}
 	if e.ref != 0 {
 		w.s.types[e.typ()].Drop(e.ref)
 		e.ref = 0
+	}
+}
+
+// hold makes a blob, if there is one, the value of an entry. The entry takes over a reference.
+func (w *writer) hold(tb *table, e *entry, b *volume.Blob) {
+	if b != nil {
+		tb.blobs.add(b)
+		e.ref = uint64(b.ID())
+		e.access |= flagBlob
 	}
 }

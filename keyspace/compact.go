@@ -57,7 +57,7 @@ func (s *Space) withRecord(r volume.Record, f func(m *moving) error) error {
 	var rec record
 	var err error
 	switch r.Kind {
-	case KindPut:
+	case KindPut, KindPutBlob:
 		rec, err = decodePut(r.Payload)
 	case KindExpire:
 		rec, err = decodeExpire(r.Payload)
@@ -102,7 +102,7 @@ func (m *moving) needed() bool {
 	}
 	e := m.p.entry()
 	switch m.r.Kind {
-	case KindPut:
+	case KindPut, KindPutBlob:
 		return e.live() && e.value == c && e.place == at
 	case KindExpire:
 		return e.live() && e.counter == c && e.value < c && e.metaSeg == uint32(at>>32)
@@ -117,7 +117,7 @@ func (m *moving) point(at volume.Place) {
 	switch m.r.Kind {
 	case KindFlush:
 		m.tb.flushPlace = at
-	case KindPut, KindDelete:
+	case KindPut, KindPutBlob, KindDelete:
 		m.p.entry().place = at
 	case KindExpire:
 		m.p.entry().metaSeg = uint32(at >> 32)

@@ -17,7 +17,7 @@ type entry struct {
 	value   volume.Counter // of the value's record; of the delete record if buried; 0 while only its expiry is known
 	place   volume.Place   // of the value's record; of the delete record if buried
 	expiry  int64          // store time, ms, after which the key is gone; 0: never
-	ref     uint64         // strings: position in the stripe's ring, 0 if not there; other types: their own
+	ref     uint64         // strings: position in the stripe's ring, 0 if not there; blobs: their name; other types: their own
 	access  uint32         // low 24 bits: access clock (LRU seconds, or LFU); high 8: flags
 	metaSeg uint32         // segment of the newest expire record, if that is newer than the value (for compaction)
 }
@@ -31,6 +31,7 @@ var _ = [1]struct{}{}[unsafe.Sizeof(entry{})-entrySize]
 const (
 	flagBuried  = 1 << 24 // a tombstone: the key is absent, and counter says since when
 	flagPending = 1 << 25 // replay knows an expiry whose value is still to come
+	flagBlob    = 1 << 26 // the value is a blob, of which the entry holds a reference
 	flagsGone   = flagBuried | flagPending
 
 	encodingShift = 28
@@ -56,5 +57,13 @@ func (e *entry) setKind(t TypeID, encoding uint8) {
 	e.access = e.access&accessMask | uint32(encoding)<<encodingShift
 }
 
-// valueSize is the length of a string's value, known without reading it.
+// blob returns the blob that is the entry's value, 0 if none is.
+func (e *entry) blob() volume.BlobID {
+	if e.access&flagBlob == 0 {
+		return 0
+	}
+	return volume.BlobID(e.ref)
+}
+
+// valueSize is the length of a string's value that is no blob, known without reading it.
 func (e *entry) valueSize() int { return int(e.size) - putHeaderSize - e.keyLen() }

@@ -20,6 +20,11 @@ import (
 //	16  k  key
 //	    .. value   the rest
 //
+//	KindPutBlob: a key whose value is a blob
+//	 0 16  as KindPut
+//	16  k  key
+//	    .. pointer  the rest; volume's (blobformat.go)
+//
 //	KindExpire: a key has a new expiry; its value's record stays where it is
 //	 0  2  table
 //	 2  2  zero
@@ -55,7 +60,9 @@ const (
 	KindDelete volume.Kind = 3
 	KindFlush  volume.Kind = 4
 	KindSwap   volume.Kind = 5
-	// 6 to 31 are the keyspace's own; 32 and above are for the elements of collections.
+	// KindPutBlob needs all of its payload at recovery; of a KindPut the value is not needed.
+	KindPutBlob volume.Kind = 6
+	// 7 to 31 are the keyspace's own; 32 and above are for the elements of collections.
 )
 
 const (
@@ -94,6 +101,7 @@ type record struct {
 	expiry   int64
 	key      []byte
 	value    []byte
+	blob     *volume.Blob // instead of value, once the pointer in it was adopted
 }
 
 // encodePut writes r but for its value into p, and returns where the value goes. p has exactly the right size.

@@ -13,6 +13,7 @@ type Item struct {
 	Encoding  uint8
 	Expiry    int64          // ms; 0: never
 	ValueSize int            // bytes, of a string
+	Blob      bool           // the value is a blob
 	Ref       uint64         // the type's own; not for strings
 	Counter   volume.Counter // of the newest change
 }
@@ -28,7 +29,7 @@ func (t *Tx) Find(key []byte) (Item, error) {
 		return Item{}, err
 	}
 	t.accessed(p.entry())
-	return itemOf(p.entry()), nil
+	return t.itemOf(p.entry()), nil
 }
 
 // Peek is Find for those who ask about a key rather than use it: its access clock stays.
@@ -37,12 +38,14 @@ func (t *Tx) Peek(key []byte) (Item, error) {
 	if p.i < 0 || err != nil {
 		return Item{}, err
 	}
-	return itemOf(p.entry()), nil
+	return t.itemOf(p.entry()), nil
 }
 
-func itemOf(e *entry) Item {
+func (t *Tx) itemOf(e *entry) Item {
 	it := Item{Type: e.typ(), Encoding: e.encoding(), Expiry: e.expiry, Counter: e.counter}
-	if it.Type == TypeString {
+	if id := e.blob(); id != 0 {
+		it.Blob, it.ValueSize = true, int(t.w.v.BlobByID(id).Size())
+	} else if it.Type == TypeString {
 		it.ValueSize = e.valueSize()
 	} else {
 		it.Ref = e.ref
@@ -134,15 +137,19 @@ func (t *Tx) Load(key []byte, typ TypeID) ([]byte, Item, error) {
 	e := p.entry()
 	t.accessed(e)
 	if e.typ() != typ {
-		return nil, itemOf(e), ErrWrongType
+		return nil, t.itemOf(e), ErrWrongType
 	}
 	val, err := t.value(p)
-	return val, itemOf(e), err
+	return val, t.itemOf(e), err
 }
 
 // value returns the value of the string at p: from the ring, or from what was supplied.
 func (t *Tx) value(p spot) ([]byte, error) {
 	e, st := p.entry(), p.st
+	if id := e.blob(); id != 0 {
+		b := t.w.v.BlobByID(id)
+		return t.loadBlob(b, 0, b.Size())
+	}
 	n := e.valueSize()
 	if n == 0 {
 		return []byte{}, nil

@@ -20,6 +20,7 @@ type passage struct {
 	from, to     []byte
 	fromDB, toDB int
 	value        []byte
+	blob         *volume.Blob // instead of value
 	item         Item
 	keep         bool // the old key stays
 	fromEvent    string
@@ -40,21 +41,26 @@ func (t *Tx) occupied(p *passage) (bool, error) {
 	return it.Exists(), err
 }
 
-// transfer loads the value, reserves and makes the changes. The expiry goes with the value.
+// transfer loads the value, reserves and makes the changes. The expiry goes with the value. A blob stays where it is: the new key
+// points to it as well.
 func (t *Tx) transfer(p *passage) (err error) {
 	if p.item.Type != TypeString {
 		return ErrNotMovable
 	}
-	if p.value, p.item, err = t.Load(p.from, p.item.Type); err != nil {
+	if p.value, p.blob, p.item, err = t.View(p.from, p.item.Type); err != nil {
 		return err
 	}
 	if len(p.to) > KeyMax {
 		return ErrKeyTooLong
 	}
-	if PutSize(len(p.to), len(p.value)) > t.MaxRecord() {
+	size := PutSize(len(p.to), len(p.value))
+	if p.blob != nil {
+		size = PutBlobSize(len(p.to), p.blob)
+	}
+	if size > t.MaxRecord() {
 		return ErrMoveTooLarge
 	}
-	bytes, records := PutSize(len(p.to), len(p.value)), 1
+	bytes, records := size, 1
 	if !p.keep {
 		bytes += DeleteSize(len(p.from))
 		records++
@@ -62,12 +68,21 @@ func (t *Tx) transfer(p *passage) (err error) {
 	if err := t.Reserve(bytes, records, volume.ClassNormal); err != nil {
 		return err
 	}
+	if p.blob != nil { // between the delete and the put no key refers to it
+		p.blob.Retain()
+		defer p.blob.Release(0)
+	}
 	if !p.keep {
 		t.Use(p.fromDB)
 		t.Remove(p.from, p.fromEvent)
 	}
 	t.Use(p.toDB)
-	t.Put(p.to, Put{Type: p.item.Type, Encoding: p.item.Encoding, Expiry: p.item.Expiry, Event: p.toEvent}, p.value)
+	o := Put{Type: p.item.Type, Encoding: p.item.Encoding, Expiry: p.item.Expiry, Event: p.toEvent}
+	if p.blob != nil {
+		t.PutBlob(p.to, o, p.blob)
+	} else {
+		t.Put(p.to, o, p.value)
+	}
 	t.Use(p.fromDB)
 	return nil
 }

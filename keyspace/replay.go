@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -44,6 +45,8 @@ func (w *writer) replay(r volume.Record) error {
 		return w.replayKey(&rec, r, func(tb *table, p spot) {
 			w.put(tb, p, &rec, r.Counter, r.Place, r.Size)
 		})
+	case KindPutBlob:
+		return w.replayBlob(r)
 	case KindExpire:
 		rec, err := decodeExpire(r.Payload)
 		if err != nil {
@@ -69,6 +72,24 @@ func (w *writer) replay(r volume.Record) error {
 		return e.Replay(w.v, r)
 	}
 	return fmt.Errorf("unknown kind: %w", errRecord)
+}
+
+// replayBlob is for a key whose value is a blob: the allocator learns from it which blocks are in use.
+func (w *writer) replayBlob(r volume.Record) error {
+	rec, err := decodePut(r.Payload)
+	if err != nil {
+		return err
+	}
+	if w.s.typeOf(rec.typ) == nil {
+		return fmt.Errorf("type %d is unknown to this version: %w", rec.typ, errRecord)
+	}
+	var bad error
+	err = w.replayKey(&rec, r, func(tb *table, p spot) {
+		if rec.blob, bad = w.v.AdoptBlob(rec.value); bad == nil && !w.put(tb, p, &rec, r.Counter, r.Place, r.Size) {
+			rec.blob.Release(0)
+		}
+	})
+	return errors.Join(err, bad)
 }
 
 // replayKey applies a change to the entry of a record's key, unless the key's database was flushed since.

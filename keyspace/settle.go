@@ -67,7 +67,7 @@ func (w *writer) settleStripe(st *stripe, d *volume.Delta, sums []table) {
 		dir.each(func(sh *shard) bool {
 			for i := len(sh.entries) - 1; i >= 0; i-- {
 				if p := (spot{st, dir, sh, i}); !w.settleEntry(tb, p, d, sum) {
-					w.drop(p.entry())
+					w.drop(tb, p.entry(), tb.flushed)
 					sh.remove(i)
 				}
 			}

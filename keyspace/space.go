@@ -27,6 +27,7 @@ var (
 type Options struct {
 	Databases  int   // how many; default 16, at most 65535
 	CacheBytes int64 // for values in memory; default 256 MiB; negative: none
+	BlobBytes  int   // values of at least so many bytes are blobs; default 64 KiB; negative: none
 
 	// Hash replaces the seeded hash of keys, so that a simulation sees keys in the same order each time. Its top 8 bits
 	// choose the stripe, the next 24 the shard and the slot.
@@ -88,6 +89,7 @@ type table struct {
 	sum      volume.Sum
 	flushed  volume.Counter // newest flush: keys that were never seen are absent since then
 	newest   volume.Counter // newest change
+	blobs    blobSet        // that are values of its keys
 
 	flushPlace volume.Place // of the newest flush's record
 }
@@ -98,6 +100,9 @@ func New(o Options) *Space {
 		o.Databases = databasesDefault
 	}
 	o.Databases = min(o.Databases, databasesMax)
+	if o.BlobBytes == 0 {
+		o.BlobBytes = blobBytesDefault
+	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = cacheBytesDefault
 	}

@@ -33,6 +33,7 @@ type Tx struct {
 	again    bool // the command will be run again: what was supplied is kept
 	misses   []volume.Fetch
 	supplied []supplied
+	jobs     []job // transfers that the command needs, and those that it got
 
 	memoKey  *byte // the key hashed last; commands look the same key up several times
 	memoLen  int
@@ -111,7 +112,7 @@ func (t *Tx) End() {
 		}
 		t.held[w] = 0
 	}
-	if len(t.supplied) > 0 && !t.again {
+	if (len(t.supplied) > 0 || len(t.jobs) > 0) && !t.again {
 		t.Forget()
 	}
 	t.keys, t.memoKey = nil, nil
@@ -156,6 +157,7 @@ func (t *Tx) Supply(at volume.Place, payload []byte) {
 func (t *Tx) Forget() {
 	clear(t.supplied)
 	t.supplied = t.supplied[:0]
+	t.forgetJobs()
 }
 
 // Reserve opens the transaction's batch, with room for records of so many bytes in all. It comes before the first change

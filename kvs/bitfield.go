@@ -45,29 +45,41 @@ type FieldResult struct {
 
 // BitField performs operations in order, all of them in one write, and appends their answers to out.
 func BitField(t *keyspace.Tx, key []byte, ops []FieldOp, out []FieldResult) ([]FieldResult, error) {
-	end := int64(-1) // the last bit that is written
+	first, last := int64(math.MaxInt64), int64(-1) // bits that are looked at
+	end := int64(-1)                               // the last bit that is written
 	for i := range ops {
+		first = min(first, ops[i].Offset)
+		last = max(last, ops[i].Offset+int64(ops[i].Bits)-1)
 		if ops[i].Kind != FieldGet {
 			end = max(end, ops[i].Offset+int64(ops[i].Bits)-1)
 		}
 	}
+	it, err := find(t, key)
+	if err != nil || len(ops) == 0 {
+		return out, err
+	}
+	from, n := first/8, int64(it.ValueSize)
 	if end < 0 {
-		val, _, err := Get(t, key)
+		val, err := loadRange(t, key, min(from, n), min(last/8+1, n))
 		if err != nil {
 			return nil, err
 		}
 		for i := range ops {
-			out = append(out, FieldResult{ops[i].number(field(val, &ops[i])), true})
+			o := ops[i]
+			o.Offset -= 8 * from
+			out = append(out, FieldResult{o.number(field(val, &o)), true})
 		}
 		return out, nil
 	}
-	e, err := beginEdit(t, key, int(end/8)+1)
+	e, err := beginEdit(t, key, from, max(end/8+1, min(last/8+1, n)))
 	if err != nil {
 		return nil, err
 	}
 	changed := e.changed()
 	for i := range ops {
-		r, wrote := ops[i].apply(e.val)
+		o := ops[i]
+		o.Offset -= 8 * from
+		r, wrote := o.apply(e.window)
 		changed = changed || wrote
 		out = append(out, r)
 	}

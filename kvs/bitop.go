@@ -40,12 +40,15 @@ func BitOp(t *keyspace.Tx, op BitOperation, dest []byte, sources [][]byte) (int,
 	if err := checkSize(t, dest, longest); err != nil {
 		return 0, err
 	}
-	res := combine(op, vals, longest)
-	if err := t.Reserve(keyspace.PutSize(len(dest), len(res)), 1, volume.ClassNormal); err != nil {
+	c, err := prepare(t, dest, source{bytes: combine(op, vals, longest)})
+	if err != nil {
 		return 0, err
 	}
-	t.Put(dest, keyspace.Put{Type: keyspace.TypeString, Encoding: encodingRaw, Event: "set"}, res)
-	return len(res), nil
+	if err := t.Reserve(c.reserve(dest), 1, volume.ClassNormal); err != nil {
+		return 0, err
+	}
+	c.put(t, dest, keyspace.Put{Type: keyspace.TypeString, Encoding: encodingRaw, Event: "set"})
+	return longest, nil
 }
 
 // loadAll gets all values, which must be strings, and returns the longest one's length. Of those that are on the device it
@@ -53,14 +56,14 @@ func BitOp(t *keyspace.Tx, op BitOperation, dest []byte, sources [][]byte) (int,
 func loadAll(t *keyspace.Tx, keys [][]byte, out []Value) (longest int, err error) {
 	var miss error
 	for i, key := range keys {
-		val, ok, err := Get(t, key)
+		val, it, err := t.Load(key, keyspace.TypeString)
 		switch {
 		case errors.Is(err, keyspace.ErrMiss):
 			miss = err
 		case err != nil:
 			return 0, err
 		}
-		out[i] = Value{val, ok}
+		out[i] = Value{Bytes: val, OK: it.Exists()}
 		longest = max(longest, len(val))
 	}
 	return longest, miss

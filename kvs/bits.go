@@ -13,21 +13,30 @@ import (
 func SetBit(t *keyspace.Tx, key []byte, offset int64, bit int) (old int, err error) {
 	at := int(offset / 8)
 	mask := byte(0x80) >> (offset % 8)
-	e, err := beginEdit(t, key, at+1)
+	e, err := beginEdit(t, key, int64(at), int64(at)+1)
 	if err != nil {
 		return 0, err
 	}
-	if e.val[at]&mask != 0 {
+	if e.window[0]&mask != 0 {
 		old = 1
 	}
 	if old == bit && !e.changed() {
 		return old, nil
 	}
-	e.val[at] &^= mask
+	e.window[0] &^= mask
 	if bit == 1 {
-		e.val[at] |= mask
+		e.window[0] |= mask
 	}
 	return old, e.write(t, key, "setbit")
+}
+
+// loadRange returns the bytes from from up to to of a value, which has them.
+func loadRange(t *keyspace.Tx, key []byte, from, to int64) ([]byte, error) {
+	val, b, _, err := t.View(key, keyspace.TypeString)
+	if err != nil {
+		return nil, err
+	}
+	return t.LoadRange(val, b, from, to)
 }
 
 // GetBit returns a bit.
@@ -36,11 +45,11 @@ func GetBit(t *keyspace.Tx, key []byte, offset int64) (int, error) {
 	if err != nil || offset/8 >= int64(it.ValueSize) {
 		return 0, err
 	}
-	val, _, err := Get(t, key)
+	val, err := loadRange(t, key, offset/8, offset/8+1)
 	if err != nil {
 		return 0, err
 	}
-	return int(val[offset/8] >> (7 - offset%8) & 1), nil
+	return int(val[0] >> (7 - offset%8) & 1), nil
 }
 
 // BitRange is a part of a string, both ends included, in bytes or in bits; negative ends count from the end of the string.
@@ -79,12 +88,16 @@ func (r BitRange) in(n int) (from, to int64) {
 
 // BitCount counts the bits of a range that are 1.
 func BitCount(t *keyspace.Tx, key []byte, r BitRange) (int64, error) {
-	val, _, err := Get(t, key)
+	it, err := find(t, key)
 	if err != nil || !r.Whole && r.Start < 0 && r.End < 0 && r.Start > r.End {
 		return 0, err
 	}
-	from, to := r.in(len(val))
-	return countBits(val, from, to), nil
+	from, to := r.in(it.ValueSize)
+	val, err := loadRange(t, key, from/8, (to+7)/8)
+	if err != nil {
+		return 0, err
+	}
+	return countBits(val, from-from/8*8, to-from/8*8), nil
 }
 
 func countBits(val []byte, from, to int64) (n int64) {
@@ -107,19 +120,24 @@ func countBits(val []byte, from, to int64) (n int64) {
 // BitPos returns where the first bit of that value stands in a range, -1 if nowhere. A range without an end goes on in zeros
 // behind the string.
 func BitPos(t *keyspace.Tx, key []byte, bit int, r BitRange) (int64, error) {
-	val, ok, err := Get(t, key)
+	it, err := find(t, key)
 	if err != nil {
 		return 0, err
 	}
-	if !ok {
+	if !it.Exists() {
 		return -int64(bit), nil
 	}
-	from, to := r.in(len(val))
+	from, to := r.in(it.ValueSize)
 	if from == to {
 		return -1, nil
 	}
-	if p := firstBit(val, bit, from, to); p >= 0 {
-		return p, nil
+	val, err := loadRange(t, key, from/8, (to+7)/8)
+	if err != nil {
+		return 0, err
+	}
+	skip := from / 8 * 8
+	if p := firstBit(val, bit, from-skip, to-skip); p >= 0 {
+		return skip + p, nil
 	}
 	if bit == 0 && (r.Whole || r.Open) {
 		return to, nil

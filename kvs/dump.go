@@ -55,14 +55,18 @@ func Restore(t *keyspace.Tx, key, payload []byte, o RestoreOptions) error {
 	if err := checkSize(t, key, len(val)); err != nil {
 		return err
 	}
-	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
+	c, err := prepare(t, key, source{bytes: val})
+	if err != nil {
+		return err
+	}
+	if err := t.Reserve(c.reserve(key), 1, volume.ClassNormal); err != nil {
 		return err
 	}
 	expiry := int64(0)
 	if o.Expire {
 		expiry = o.Expiry
 	}
-	put(t, key, val, expiry, "restore")
+	put(t, key, c, expiry, "restore")
 	t.SetUse(key, o.Idle, o.Uses)
 	return nil
 }

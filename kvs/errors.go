@@ -17,7 +17,7 @@ var (
 // lengthMax is the longest string that Redis allows, in bytes (proto-max-bulk-len).
 const lengthMax = 512 << 20
 
-// SizeError: a value does not fit into one record. (Larger values will be blobs.)
+// SizeError: a value does not fit into one record, and blobs are off or cannot be had (within MULTI).
 type SizeError struct{ Size, Max int }
 
 func (e *SizeError) Error() string {
@@ -33,7 +33,7 @@ func checkSize(t *keyspace.Tx, key []byte, size int) error {
 	switch {
 	case len(key) > keyspace.KeyMax || limit < 0:
 		return keyspace.ErrKeyTooLong
-	case size > limit:
+	case size > limit && t.BlobBytes() < 0:
 		return &SizeError{size, limit}
 	}
 	return nil

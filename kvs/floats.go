@@ -80,6 +80,11 @@ func formatFloat(f *big.Float) []byte {
 
 // IncrByFloat adds to the number that a key holds, 0 if it is absent, and returns the sum as it is stored. The expiry stays.
 func IncrByFloat(t *keyspace.Tx, key, delta []byte) ([]byte, error) {
+	if it, err := find(t, key); err != nil {
+		return nil, err
+	} else if it.ValueSize >= floatTextMax {
+		return nil, ErrNotFloat
+	}
 	old, it, err := t.Load(key, keyspace.TypeString)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func loadHLL(t *keyspace.Tx, key []byte) (hll.HLL, keyspace.Item, error) {
 }
 
 func putHLL(t *keyspace.Tx, key []byte, h hll.HLL, it keyspace.Item, event string) error {
-	e := edit{val: h, item: it}
+	e := edit{window: h, item: it}
 	if err := checkSize(t, key, len(h)); err != nil {
 		return err
 	}

@@ -40,6 +40,11 @@ func parseInt(b []byte) (int64, bool) {
 
 // IncrBy adds to the number that a key holds, 0 if it is absent, and returns the sum. The expiry stays.
 func IncrBy(t *keyspace.Tx, key []byte, delta int64) (int64, error) {
+	if it, err := find(t, key); err != nil {
+		return 0, err
+	} else if it.ValueSize > intLenMax {
+		return 0, ErrNotInteger
+	}
 	old, it, err := t.Load(key, keyspace.TypeString)
 	if err != nil {
 		return 0, err
@@ -60,9 +65,10 @@ func IncrBy(t *keyspace.Tx, key []byte, delta int64) (int64, error) {
 	if err := checkSize(t, key, len(val)); err != nil {
 		return 0, err
 	}
-	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
+	c := plain(val)
+	if err := t.Reserve(c.reserve(key), 1, volume.ClassNormal); err != nil {
 		return 0, err
 	}
-	put(t, key, val, it.Expiry, "incrby")
+	put(t, key, c, it.Expiry, "incrby")
 	return sum, nil
 }

@@ -11,7 +11,9 @@ import (
 
 // TestAValueThatFillsItsRecordIsNotMovedToALongerName: RENAME and COPY write the value again, under the other name.
 func TestAValueThatFillsItsRecordIsNotMovedToALongerName(t *testing.T) {
-	r := newRig(t).open()
+	r := newRig(t)
+	r.space.BlobBytes = -1
+	r.open()
 	n := r.v.MaxRecord() - keyspace.PutSize(1, 0)
 	if err := r.do(0, bs("k"), func(x *keyspace.Tx) error {
 		_, err := kvs.Set(x, []byte("k"), make([]byte, n), kvs.SetOptions{})

@@ -7,21 +7,24 @@ import (
 	"cvmstore/volume"
 )
 
-// Value is one answer of MGet.
+// Value is a string as a reply carries it: bytes, or a part of a blob, which whoever sends it reads piece by piece. It is valid
+// until End; who wants the blob longer takes a reference.
 type Value struct {
-	Bytes []byte // valid until End
-	OK    bool   // false: the key is absent, or not a string
+	Bytes    []byte
+	Blob     *volume.Blob // nil: Bytes
+	From, To int64        // of Blob
+	OK       bool         // false: the key is absent, or (MGet) not a string
 }
 
-// MGet looks up keys into out, which is as long. It returns ErrMiss only after it has asked for all values that are on the
+// MGet looks up keys into out, which is as long. It reads no blobs. It returns ErrMiss only after it has asked for all values that are on the
 // device, so that they are fetched at once.
 func MGet(t *keyspace.Tx, keys [][]byte, out []Value) error {
 	var miss error
 	for i, key := range keys {
-		val, ok, err := Get(t, key)
+		v, err := View(t, key)
 		switch {
 		case err == nil:
-			out[i] = Value{val, ok}
+			out[i] = v
 		case errors.Is(err, keyspace.ErrWrongType):
 			out[i] = Value{}
 		case errors.Is(err, keyspace.ErrMiss):
@@ -36,17 +39,38 @@ func MGet(t *keyspace.Tx, keys [][]byte, out []Value) error {
 // MSet sets keys to values: pairs is key, value, key, value and so on. All of it is one batch.
 func MSet(t *keyspace.Tx, pairs [][]byte) error {
 	bytes := 0
+	var miss error
+	var large map[int]content // those that are not simply their argument; usually none
 	for i := 0; i < len(pairs); i += 2 {
 		if err := checkSize(t, pairs[i], len(pairs[i+1])); err != nil {
 			return err
 		}
-		bytes += keyspace.PutSize(len(pairs[i]), len(pairs[i+1]))
+		c, err := prepare(t, pairs[i], source{bytes: pairs[i+1]})
+		switch {
+		case errors.Is(err, keyspace.ErrMiss):
+			miss = err // and go on, so that all blobs are written at once
+		case err != nil:
+			return err
+		case c.blob != nil:
+			if large == nil {
+				large = map[int]content{}
+			}
+			large[i] = c
+		}
+		bytes += c.reserve(pairs[i])
+	}
+	if miss != nil {
+		return miss
 	}
 	if err := t.Reserve(bytes, len(pairs)/2, volume.ClassNormal); err != nil {
 		return err
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		put(t, pairs[i], pairs[i+1], 0, "set")
+		c, ok := large[i]
+		if !ok {
+			c = plain(pairs[i+1])
+		}
+		put(t, pairs[i], c, 0, "set")
 	}
 	return nil
 }

@@ -116,6 +116,9 @@ func (r *rig) run(t *keyspace.Tx, f func(t *keyspace.Tx) error, begin func(t *ke
 				}
 				t.Supply(m.At, p)
 			}
+			for _, j := range t.Jobs() {
+				_ = r.v.DoTransfer(context.Background(), j)
+			}
 		case errors.Is(err, volume.ErrBusy):
 			r.settle()
 		default:

@@ -177,7 +177,9 @@ func TestWatch(t *testing.T) {
 
 // Errors of commands change nothing and have Redis' texts.
 func TestErrors(t *testing.T) {
-	r := newRig(t).open()
+	r := newRig(t)
+	r.space.BlobBytes = -1
+	r.open()
 	set(r, "max", "9223372036854775807", 0)
 	set(r, "text", " 1", 0)
 	incr := func(key string, by int64) error {

@@ -72,7 +72,7 @@ func (s *Store) Do(ctx context.Context, keys [][]byte, level volume.Level, f fun
 		t.End()
 		switch {
 		case errors.Is(err, keyspace.ErrMiss):
-			err = s.fetch(ctx, t)
+			err = errors.Join(s.fetch(ctx, t), s.transfer(ctx, t))
 		case errors.Is(err, volume.ErrBusy):
 			err = s.drain(ctx)
 		default:
@@ -95,6 +95,16 @@ func (s *Store) fetch(ctx context.Context, t *keyspace.Tx) error {
 			return err
 		}
 		t.Supply(m.At, payload)
+	}
+	return nil
+}
+
+// transfer reads and writes the blobs that a command needs.
+func (s *Store) transfer(ctx context.Context, t *keyspace.Tx) error {
+	for _, job := range t.Jobs() {
+		if err := s.v.DoTransfer(ctx, job); err != nil && ctx.Err() != nil {
+			return err
+		} // the command finds any other error when it runs again
 	}
 	return nil
 }

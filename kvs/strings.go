@@ -48,10 +48,11 @@ func find(t *keyspace.Tx, key []byte) (keyspace.Item, error) {
 
 // SetOptions of a SET.
 type SetOptions struct {
-	NX, XX  bool  // only if the key is absent; only if it exists
-	KeepTTL bool  // the key's expiry stays
-	Get     bool  // return the old value; the key must be a string or absent
-	Expiry  int64 // absolute store time, ms; 0: never (unless KeepTTL)
+	Body    *volume.Blob // the value, instead of val; the caller keeps its reference
+	NX, XX  bool         // only if the key is absent; only if it exists
+	KeepTTL bool         // the key's expiry stays
+	Get     bool         // return the old value; the key must be a string or absent
+	Expiry  int64        // absolute store time, ms; 0: never (unless KeepTTL)
 }
 
 // SetResult is what a SET did.
@@ -64,7 +65,8 @@ type SetResult struct {
 // Set sets a key to a value, whatever it held.
 func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 	var res SetResult
-	if err := checkSize(t, key, len(val)); err != nil {
+	v := source{bytes: val, body: o.Body}
+	if err := checkSize(t, key, v.size()); err != nil {
 		return res, err
 	}
 	if o.Get {
@@ -86,10 +88,14 @@ func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 			expiry = it.Expiry
 		}
 	}
-	if err := t.Reserve(keyspace.PutSize(len(key), len(val)), 1, volume.ClassNormal); err != nil {
+	c, err := prepare(t, key, v)
+	if err == nil {
+		err = t.Reserve(c.reserve(key), 1, volume.ClassNormal)
+	}
+	if err != nil {
 		return SetResult{}, err
 	}
-	put(t, key, val, expiry, "set")
+	put(t, key, c, expiry, "set")
 	if o.Expiry != 0 {
 		t.Also(key, "expire")
 	}
@@ -98,10 +104,12 @@ func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 }
 
 // put writes a whole value.
-func put(t *keyspace.Tx, key, val []byte, expiry int64, event string) {
-	t.Put(key, keyspace.Put{
-		Type: keyspace.TypeString, Encoding: encodingOf(val), Expiry: expiry, Event: event,
-	}, val)
+func put(t *keyspace.Tx, key []byte, c content, expiry int64, event string) {
+	encoding := uint8(encodingRaw)
+	if c.blob == nil {
+		encoding = encodingOf(c.parts[0])
+	}
+	c.put(t, key, keyspace.Put{Type: keyspace.TypeString, Encoding: encoding, Expiry: expiry, Event: event})
 }
 
 // SetNX sets a key that is absent, and says whether it was.
@@ -155,13 +163,35 @@ func GetEx(t *keyspace.Tx, key []byte, o GetExOptions) (val []byte, ok bool, err
 
 // GetRange returns the bytes from start to end, both included; negative ones count from the end of the value.
 func GetRange(t *keyspace.Tx, key []byte, start, end int64) ([]byte, error) {
+	v, err := ViewRange(t, key, start, end)
+	if err != nil || v.Blob == nil {
+		return v.Bytes, err
+	}
+	return t.LoadRange(nil, v.Blob, v.From, v.To)
+}
+
+// View is Get that reads no blob: see Value.
+func View(t *keyspace.Tx, key []byte) (Value, error) {
+	val, b, it, err := t.View(key, keyspace.TypeString)
+	if err != nil || !it.Exists() {
+		return Value{}, err
+	}
+	v := Value{Bytes: val, Blob: b, OK: true}
+	if b != nil {
+		v.To = b.Size()
+	}
+	return v, nil
+}
+
+// ViewRange is GetRange that reads no blob.
+func ViewRange(t *keyspace.Tx, key []byte, start, end int64) (Value, error) {
 	it, err := find(t, key)
 	if err != nil || !it.Exists() {
-		return nil, err
+		return Value{}, err
 	}
 	n := int64(it.ValueSize)
 	if start < 0 && end < 0 && start > end {
-		return nil, nil
+		return Value{}, nil
 	}
 	if start < 0 {
 		start = max(start+n, 0)
@@ -171,37 +201,53 @@ func GetRange(t *keyspace.Tx, key []byte, start, end int64) ([]byte, error) {
 	}
 	end = min(end, n-1)
 	if n == 0 || start > end {
-		return nil, nil
+		return Value{}, nil
 	}
-	val, _, err := Get(t, key)
-	if err != nil {
-		return nil, err
+	v, err := View(t, key)
+	switch {
+	case err != nil:
+		return Value{}, err
+	case v.Blob != nil:
+		v.From, v.To = start, end+1
+	default:
+		v.Bytes = v.Bytes[start : end+1]
 	}
-	return val[start : end+1], nil
+	return v, nil
 }
 
 // Append appends to a value, which an absent key has empty, and returns the new length. The expiry stays.
 func Append(t *keyspace.Tx, key, suffix []byte) (int, error) {
-	old, it, err := t.Load(key, keyspace.TypeString)
+	return appendTo(t, key, source{bytes: suffix})
+}
+
+// AppendBody is Append of a blob, of which the caller keeps its reference.
+func AppendBody(t *keyspace.Tx, key []byte, body *volume.Blob) (int, error) {
+	return appendTo(t, key, source{body: body})
+}
+
+func appendTo(t *keyspace.Tx, key []byte, suffix source) (int, error) {
+	old, b, it, err := t.View(key, keyspace.TypeString)
 	if err != nil {
 		return 0, err
 	}
-	n := len(old) + len(suffix)
-	if it.Exists() && len(suffix) == 0 && it.Encoding == encodingRaw {
+	n := it.ValueSize + suffix.size()
+	if it.Exists() && suffix.size() == 0 && it.Encoding == encodingRaw {
 		return n, nil
 	}
 	if err := checkSize(t, key, n); err != nil {
 		return 0, err
 	}
-	if err := t.Reserve(keyspace.PutSize(len(key), n), 1, volume.ClassNormal); err != nil {
-		return 0, err
-	}
 	encoding := uint8(encodingRaw)
 	if !it.Exists() {
-		encoding = encodingOf(suffix)
+		encoding = encodingOf(suffix.bytes)
 	}
-	t.Put(key, keyspace.Put{
-		Type: keyspace.TypeString, Encoding: encoding, Expiry: it.Expiry, Event: "append",
-	}, old, suffix)
+	c, err := prepare(t, key, source{bytes: old, body: b, lent: true}, suffix)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.Reserve(c.reserve(key), 1, volume.ClassNormal); err != nil {
+		return 0, err
+	}
+	c.put(t, key, keyspace.Put{Type: keyspace.TypeString, Encoding: encoding, Expiry: it.Expiry, Event: "append"})
 	return n, nil
 }

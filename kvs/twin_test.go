@@ -256,7 +256,13 @@ func (g *game) mget(db int) {
 		}
 		for i, k := range keys {
 			want, ok := g.twins[db].get(string(k), g.clock.Wall())
-			g.check("mget", []any{string(out[i].Bytes), out[i].OK}, []any{want.val, ok})
+			val, err := t.LoadRange(out[i].Bytes, out[i].Blob, out[i].From, out[i].To)
+			if out[i].Blob == nil {
+				val = out[i].Bytes
+			} else if err != nil {
+				return err
+			}
+			g.check("mget", []any{string(val), out[i].OK}, []any{want.val, ok})
 		}
 		return nil
 	})

@@ -20,6 +20,10 @@ func (l *loop) cron() {
 	}
 	l.timeouts()
 	l.settle() // what happened in transactions that no loop began
+	l.stalledBodies()
+	if l.blobs != nil {
+		l.stepStreams(true)
+	}
 	if l.num != 0 {
 		return
 	}

@@ -22,6 +22,7 @@ func (l *loop) consume(s *session, buf []byte) (rest []byte) {
 	if len(s.out) == 0 {
 		s.out, s.lent = l.obuf[:0], true
 	}
+	s.settled = len(s.in) == len(buf) && (len(buf) == 0 || &s.in[0] == &buf[0])
 	for n := 0; s.phase == phaseRun; n++ {
 		if n == roundCommands {
 			l.again(s)
@@ -31,19 +32,26 @@ func (l *loop) consume(s *session, buf []byte) (rest []byte) {
 			st, used := l.parse(s, buf)
 			buf = buf[used:]
 			s.starved = st == statusMore
-			if s.starved {
+			if st == statusFull {
+				s.phase = phaseBody
+			}
+			if s.starved || st == statusFull {
 				break
 			}
 			if st == statusEmpty {
 				continue
 			}
 		}
+		if s.body != nil && !s.body.ready() {
+			s.pinned, s.phase = true, phaseBody
+			break
+		}
 		l.argv = s.p.argv(buf, l.argv[:0])
 		if !l.execute(s, l.argv) {
 			s.pinned = true
 			break
 		}
-		s.pinned = false
+		s.pinned, s.settled = false, false
 		buf = buf[s.p.size():]
 		s.p.reset()
 		l.bound(s)
@@ -72,6 +80,7 @@ const argsKeep = 256
 func (l *loop) parse(s *session, buf []byte) (st status, used int) {
 	s.p.unauth = !s.Authenticated
 	s.p.bulkMax = l.config.ProtoMaxBulk
+	s.p.body, l.parsing = l.takes, s
 	used, st, err := s.p.next(buf)
 	if err != nil {
 		l.srv.log.Debug().Uint64("client", s.ID).Err(err).Msg("protocol error")
@@ -97,7 +106,10 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	c.Args, c.S, c.Reply = args, &s.Session, command.Reply{Buf: s.out, Proto: s.Proto}
 	c.Now, c.Resume, c.Park = l.now, s.resume, s.park
 	c.Depends, s.resume = 0, command.ResumeNone
-	c.Pushes = false
+	c.Pushes, c.Body = false, nil
+	if s.body != nil {
+		c.Body = s.body.blob
+	}
 	if s.serving != nil { // perhaps again, after a miss
 		c.Ready = []byte(s.serving.key.key)
 		if c.Resume == command.ResumeNone {
@@ -117,7 +129,8 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 			seen, err = l.perform(s, c)
 		}
 		if err != nil && l.parks(s, c, err) {
-			s.out = c.Reply.Buf[:start]
+			c.Reply.Cut(start)
+			s.out = c.Reply.Buf
 			l.pushHeld(s)
 			if s.phase == phasePark {
 				l.tried(s, false)
@@ -131,12 +144,14 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 	if err != nil {
 		err = l.spoil(s, args, cmd == nil, err)
 		text := command.Text(err)
-		c.Reply.Buf = c.Reply.Buf[:start]
+		c.Reply.Cut(start)
 		c.Reply.Error(text)
 		bump(&l.stats.errors, 1)
 		l.srv.errors.add(text)
 	}
 	s.out = c.Reply.Buf
+	l.addParts(s, &c.Reply)
+	l.dropBody(s)
 	took := l.count(cmd, err)
 	if cmd != nil {
 		l.observe(s, cmd, args, took, seen)
@@ -190,6 +205,9 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 	if s.fetchErr != nil {
 		err, s.fetchErr = s.fetchErr, nil
 		return 0, fmt.Errorf("%s: %w", c.Cmd.Name, err)
+	}
+	if s.body != nil && s.body.err != nil {
+		return 0, s.body.err
 	}
 	if err := l.admits(c); err != nil {
 		return 0, err
@@ -282,6 +300,7 @@ func (l *loop) reply(s *session, start int, seen volume.Counter) {
 	case command.ReplyOff, command.ReplySkipping:
 		if !l.ctx.Pushes {
 			s.out = s.out[:start]
+			s.dropParts(start)
 		}
 		if s.ReplyMode == command.ReplySkipping {
 			s.ReplyMode = command.ReplyOn
@@ -307,6 +326,7 @@ func (l *loop) reply(s *session, start int, seen volume.Counter) {
 		return
 	}
 	if cause := l.vol.Err(); cause != nil {
+		s.dropParts(start)
 		r := command.Reply{Buf: s.out[:start]}
 		r.Error(command.Unreached(cause, time.Duration(0)))
 		s.out = r.Buf

@@ -30,19 +30,27 @@ type pendingFetch struct {
 
 // fetch parks a session until the values that its command missed have arrived. False: there is no reader.
 func (l *loop) fetch(s *session, tx *keyspace.Tx) bool {
-	misses := tx.Misses()
-	if l.reader == nil || len(misses) == 0 {
+	misses, jobs := tx.Misses(), tx.Jobs()
+	if l.reader == nil || len(misses)+len(jobs) == 0 {
 		return false
+	}
+	if len(jobs) > 0 && !s.settled && hasBytes(jobs) {
+		tx.Forget() // its arguments will move: it runs again when they have
+		l.again(s)
+		return true
 	}
 	l.txTake(s)
 	if tx != s.tx {
-		// The command ran on the loop's transaction; what it supplied would be lost there.
-		tx.Forget()
+		// The command ran on the loop's transaction; what it asked for and supplied would be lost there.
+		s.tx.TakeOver(tx)
 	}
 	s.phase = phaseFetch
-	s.fetches += len(misses)
+	s.fetches += len(misses) + len(jobs)
 	for _, f := range misses {
 		l.submitFetch(s, f)
+	}
+	for _, j := range jobs {
+		l.startJob(s, j)
 	}
 	return true
 }
@@ -124,6 +132,11 @@ func (l *loop) arrived(s *session, at volume.Place, payload []byte, err error) {
 	case s.tx != nil:
 		s.tx.Supply(at, payload)
 	}
+	l.fetched(s)
+}
+
+// fetched lets a session go on whose command has all that it asked for.
+func (l *loop) fetched(s *session) {
 	if s.fetches > 0 {
 		return
 	}

@@ -229,6 +229,9 @@ func (l *loop) close(s *session) {
 	s.phase = phaseEnd
 	l.waitingRemove(s)
 	l.parkedRemove(s)
+	l.cancelJobs(s)
+	l.dropBody(s)
+	s.dropParts(-1)
 	if s.tx != nil && s.fetches == 0 {
 		l.txFree(s)
 	}

@@ -36,6 +36,15 @@ type loop struct {
 	pushed   []*session        // to be flushed at the end of the round
 	fetches  fetchTable
 	reader   *volume.Reader
+	blobs    *volume.BlobIO // nil until the first blob
+	bodies   []*session     // that send a large value
+	streams  []*session     // that are sent one
+	parsing  *session       // whose input is being parsed
+	takes    bodyFunc
+	stirred  bool // the volume has moved: blobs may go on
+
+	bodiesWait  bool // some of bodies wait for room or a flush
+	bodiesTried int64
 
 	ctx    command.Ctx
 	tx     keyspace.Tx
@@ -87,6 +96,7 @@ func (l *loop) run() {
 		}
 		l.runReady()
 		l.pollReader()
+		l.stepBlobs()
 		l.deliver()
 		l.deliverPushed()
 		l.step()
@@ -103,6 +113,9 @@ func (l *loop) sleep() time.Duration {
 	if len(l.ready) > 0 || l.expireMore || l.evictMore {
 		return 0
 	}
+	if l.stirred && l.blobs != nil {
+		return 0
+	}
 	l.asleep.Store(true)
 	if l.news.Load() || l.moved.Load() {
 		return 0
@@ -117,6 +130,9 @@ func (l *loop) sleep() time.Duration {
 	}
 	if l.reader != nil && l.reader.Outstanding() > 0 && l.reader.Fd() < 0 {
 		until = min(until, l.now+int64(blindPoll))
+	}
+	if l.blobs != nil && (l.bodiesWait || l.blobs.Busy()) {
+		until = min(until, l.now+l.blobPause())
 	}
 	d := max(time.Duration(until-l.now), 0)
 	if l.vol != nil {
@@ -166,6 +182,10 @@ func (l *loop) read(s *session) {
 	}
 	if len(s.in) > 0 && !s.starved {
 		l.again(s) // there is enough to do
+		return
+	}
+	if len(s.in) == 0 && s.body != nil && s.p.bodyLeft() > 0 {
+		l.readBody(s)
 		return
 	}
 	shared := len(s.in) == 0

@@ -171,6 +171,7 @@ func (l *loop) rehearse(s *session, c *command.Ctx, m *transaction) error {
 		l.enter(c, q)
 		c.Reply = command.Reply{Buf: m.scratch[:0], Proto: 3}
 		err := q.cmd.Handler(c)
+		c.Reply.Cut(0)
 		m.scratch = c.Reply.Buf[:0]
 		again, busy := command.Retry(err)
 		switch {
@@ -221,7 +222,7 @@ func (l *loop) performQueued(s *session, c *command.Ctx, q *queued) (time.Durati
 	}
 	if err != nil {
 		text := command.Text(err)
-		c.Reply.Buf = c.Reply.Buf[:start]
+		c.Reply.Cut(start)
 		c.Reply.Error(text)
 		bump(&l.stats.errors, 1)
 		l.srv.errors.add(text)

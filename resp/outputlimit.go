@@ -99,7 +99,7 @@ func (l *loop) bound(s *session) {
 		l.overflow(s, n)
 		return
 	}
-	if s.phase == phaseRun && (n > l.config.OutBufSoft || len(s.marks) >= marksMax) {
+	if s.phase == phaseRun && (n > l.config.OutBufSoft || len(s.marks) >= marksMax || len(s.parts) >= partsMax) {
 		s.phase = phaseSlow
 	}
 }

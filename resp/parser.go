@@ -38,9 +38,10 @@ type span struct{ off, size uint32 }
 // nil means no. head holds the arguments before it.
 type bodyFunc func(p *parser, buf []byte, size int64) bodySink
 
-// bodySink receives a body piece by piece, exactly as many bytes as were announced. The pieces are only borrowed. The argument
-// itself is then empty for the command.
-type bodySink interface{ take(piece []byte) }
+// bodySink receives a body piece by piece, exactly as many bytes as were announced. The pieces are only borrowed. take returns how
+// many bytes it took; with fewer than all the parser stops (statusFull) until it is called again. The argument itself is then
+// empty for the command.
+type bodySink interface{ take(piece []byte) int }
 
 // status is what next found.
 type status uint8
@@ -49,6 +50,7 @@ const (
 	statusMore    status = iota // the command is not complete
 	statusCommand               // args are complete
 	statusEmpty                 // nothing to execute
+	statusFull                  // the sink takes no more for now
 )
 
 // protocolError is the text after "Protocol error: ". The client gets it, then its connection ends.
@@ -113,10 +115,10 @@ func (p *parser) multibulk(buf []byte) (int, status, error) {
 			}
 		}
 		if p.sink != nil {
-			n, done := p.handOver(buf[dropped:])
+			n, st := p.handOver(buf[dropped:])
 			dropped += n
-			if !done {
-				return dropped, statusMore, nil
+			if st != statusCommand {
+				return dropped, st, nil
 			}
 			continue
 		}
@@ -221,19 +223,47 @@ func (p *parser) detach(buf []byte) int {
 	return n
 }
 
-// handOver gives what has arrived of the body to the sink.
-func (p *parser) handOver(buf []byte) (n int, done bool) {
-	n = int(min(p.bulk, int64(len(buf))))
-	if payload := min(int64(n), p.bulk-2); payload > 0 {
-		p.sink.take(buf[:payload])
+// handOver gives what has arrived of the body to the sink. statusCommand: the body is complete.
+func (p *parser) handOver(buf []byte) (n int, st status) {
+	if payload := min(p.bulk-2, int64(len(buf))); payload > 0 {
+		n = p.sink.take(buf[:payload])
+		p.bulk -= int64(n)
+		if int64(n) < payload {
+			return n, statusFull
+		}
 	}
-	p.bulk -= int64(n)
+	end := int(min(p.bulk, int64(len(buf)-n))) // of its line end, what is there
+	if p.bulk > 2 {
+		return n, statusMore
+	}
+	p.bulk -= int64(end)
+	n += end
 	if p.bulk > 0 {
-		return n, false
+		return n, statusMore
 	}
 	p.sink, p.bulk = nil, -1
 	p.left--
-	return n, true
+	return n, statusCommand
+}
+
+// bodyLeft is how many bytes of a body the sink has not been given.
+func (p *parser) bodyLeft() int64 {
+	if p.sink == nil {
+		return 0
+	}
+	return max(p.bulk-2, 0)
+}
+
+// sank says that n bytes of a body reached the sink without passing through the buffer.
+func (p *parser) sank(n int) { p.bulk -= int64(n) }
+
+// arg returns an argument that is complete.
+func (p *parser) arg(buf []byte, i int) []byte {
+	a := p.args[i]
+	if i < p.textArgs {
+		buf = p.text
+	}
+	return buf[a.off : a.off+a.size]
 }
 
 // argv appends the arguments of a complete command to out. They are slices of buf and text, valid until either changes.

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"math"
+
 	"cvmstore/resp/command"
 	"cvmstore/volume"
 )
@@ -14,6 +16,7 @@ type queue struct {
 	sent     int
 	released int
 	marks    []mark
+	parts    []outPart // blobs that stand between bytes of out, in order (stream.go)
 }
 
 // mark covers the bytes of out from the mark before it (or from released) up to end.
@@ -86,11 +89,16 @@ func (q *queue) expire(v waterline, now int64, cause error, text string) (replac
 		return 0
 	}
 	r := command.Reply{Buf: append([]byte(nil), q.out[q.sent:q.released]...)}
+	var kept []outPart
+	keep := func(from, to, at int) { kept = q.moveParts(kept, from, to, at) }
+	keep(q.sent, q.released, 0)
 	from, n := q.released, 0
+	defer func() { q.parts = q.moveParts(kept, from, math.MaxInt, q.released) }()
 	for ; n < len(q.marks); n++ {
 		m := &q.marks[n]
 		switch {
 		case m.counter == 0 || v.Reached(m.counter, m.level):
+			keep(from, m.end, len(r.Buf))
 			r.Buf = append(r.Buf, q.out[from:m.end]...)
 		case cause != nil || m.deadline <= now:
 			if m.end > from { // nothing was to be sent after CLIENT REPLY OFF
@@ -125,7 +133,13 @@ func (q *queue) replace(front []byte, from, n int) int {
 func (q *queue) pending() int { return len(q.out) - q.sent }
 
 // ready is what may be written now.
-func (q *queue) ready() []byte { return q.out[q.sent:q.released] }
+func (q *queue) ready() []byte {
+	end := q.released
+	if len(q.parts) > 0 {
+		end = min(end, q.parts[0].At)
+	}
+	return q.out[q.sent:end]
+}
 
 // wrote takes note that n bytes of ready have left. It reports whether nothing is pending any more.
 func (q *queue) wrote(n int) bool {
@@ -147,6 +161,9 @@ func (q *queue) compact() {
 	n := copy(q.out, q.out[q.sent:])
 	q.out = q.out[:n]
 	q.released -= q.sent
+	for i := range q.parts {
+		q.parts[i].At -= q.sent
+	}
 	for i := range q.marks {
 		q.marks[i].end -= q.sent
 	}

@@ -20,9 +20,30 @@ func (l *loop) flush(s *session) {
 			return
 		}
 	}
-	for len(s.queue.ready()) > 0 {
+	blocked, turn := false, streamTurn
+	for !blocked {
+		if len(s.queue.ready()) == 0 {
+			p := s.due()
+			if p == nil {
+				break
+			}
+			done, full, err := l.stream(s, p, &turn)
+			if err != nil {
+				if l.streamFailed(s, p, err); s.closed {
+					return
+				}
+				break
+			}
+			if blocked = full; !done {
+				break
+			}
+			p.drop()
+			s.parts = s.parts[1:]
+			continue
+		}
 		n, err := s.conn.write(s.queue.ready())
 		if err == errAgain {
+			blocked = true
 			break
 		}
 		if err != nil {
@@ -33,7 +54,7 @@ func (l *loop) flush(s *session) {
 		bump(&l.stats.netOut, uint64(n))
 		s.wrote(n)
 	}
-	if blocked := len(s.queue.ready()) > 0 || s.conn.unsent() > 0; blocked != s.wantOut {
+	if blocked = blocked || s.conn.unsent() > 0; blocked != s.wantOut {
 		s.wantOut = blocked
 		l.rearm(s)
 	}
@@ -46,7 +67,7 @@ func (l *loop) flush(s *session) {
 	switch {
 	case s.phase == phaseEnd && s.pending() == 0 && s.conn.unsent() == 0:
 		l.close(s)
-	case s.phase == phaseSlow && int64(s.pending()) <= l.config.OutBufSoft/2 && len(s.marks) < marksMax/2:
+	case s.phase == phaseSlow && int64(s.pending()) <= l.config.OutBufSoft/2 && len(s.marks) < marksMax/2 && len(s.parts) < partsMax/2:
 		s.phase = phaseRun
 		l.again(s)
 	}
@@ -108,6 +129,7 @@ func (l *loop) step() {
 		}
 	}
 	moved := l.vol.Step()
+	l.stirred = l.stirred || moved
 	l.moved.Store(false) // what moves from here on is seen by the next round
 	if _, durable, fresh := l.vol.Watermarks(); durable != l.durable || fresh != l.fresh {
 		l.durable, l.fresh, moved = durable, fresh, true

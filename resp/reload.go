@@ -141,6 +141,7 @@ func (l *loop) letGo() error {
 		l.dropFetch(p.s)
 	}
 	l.fetches = fetchTable{}
+	l.letGoBlobs()
 	l.tx.Forget()
 	for _, s := range l.sessions {
 		if s.tx != nil {

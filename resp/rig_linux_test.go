@@ -36,6 +36,8 @@ type rigOptions struct {
 	config     func(*Config)
 	counter    epochtest.Options
 	cacheBytes int64
+	blobs      bool // almost everything is a blob, in small chunks
+	log        io.Writer
 	onShutdown func()
 	keep       bool  // the server outlives the test
 	reloadErr  error // DEBUG RELOAD fails with it
@@ -69,9 +71,18 @@ func newRig(t *testing.T, o rigOptions) *rig {
 			}
 		}()
 	}
-	r.space = keyspace.New(keyspace.Options{CacheBytes: o.cacheBytes})
+	so, blobs := keyspace.Options{CacheBytes: o.cacheBytes}, volume.BlobOptions{}
+	if o.blobs {
+		so.BlobBytes = 100
+		blobs = volume.BlobOptions{ChunkBytes: 4096, Buffers: 16, Depth: 8, Ahead: 4}
+	}
+	log := zerolog.Nop()
+	if o.log != nil {
+		log = zerolog.New(o.log)
+	}
+	r.space = keyspace.New(so)
 	options := volume.Options{
-		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64,
+		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64, Blobs: blobs,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),
 	}
 	r.vol, err = volume.Open(ctx, options)
@@ -85,7 +96,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if o.config != nil {
 		o.config(&config)
 	}
-	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: zerolog.Nop(), Version: "test", OnShutdown: o.onShutdown, Exposed: o.exposed, Reload: func() (Volume, error) {
+	r.srv, err = New(Options{Config: config, Volume: restless{r.vol}, Space: r.space, Log: log, Version: "test", OnShutdown: o.onShutdown, Exposed: o.exposed, Reload: func() (Volume, error) {
 		if o.reloadErr != nil {
 			return nil, o.reloadErr
 		}

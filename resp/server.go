@@ -31,6 +31,8 @@ type Volume interface {
 	Want(volume.Counter, volume.Level)
 	Subscribe(f func()) (cancel func())
 	NewReader(depth int) (*volume.Reader, error)
+	NewBlobIO() (*volume.BlobIO, error)
+	NameHash(name []byte) string
 }
 
 // Options are what a server is made of. Space must be attached to Volume already; the server closes neither.
@@ -151,6 +153,7 @@ func newLoop(s *Server, num, of int) (*loop, error) {
 		srv: s, vol: s.opts.Volume, poll: p, num: num, sessions: map[int]*session{},
 		rbuf: make([]byte, readBytes), obuf: make([]byte, 0, readBytes),
 	}
+	l.takes = l.bodyFor
 	l.stats.perCommand = make([]commandStats, len(command.All()))
 	l.config = s.config.Load()
 	l.ctx.Space, l.ctx.Srv = s.space, &view{s, l}
@@ -266,6 +269,7 @@ func (s *Server) release() {
 		if l.reader != nil {
 			_ = l.reader.Close()
 		}
+		l.closeBlobs()
 		l.poll.close()
 	}
 	s.loops = nil

@@ -20,6 +20,7 @@ type session struct {
 	in       []byte // input that is not processed yet; the shared read buffer serves clients without a rest
 	tx       *keyspace.Tx
 	multi    *transaction // since MULTI or WATCH; nil: neither
+	body     *body        // of the command that is being read or runs
 	phase    phase
 	park     command.Park
 	wait     *waiter // among those who wait for keys; nil: it does not
@@ -30,9 +31,12 @@ type session struct {
 
 	softSince int64 // monotonic nanoseconds since which its pending output is above the soft limit; 0: it is not
 	since     int64 // monotonic nanoseconds at which it was parked for the volume
-	fetches   int   // outstanding reads from the device
-	misses    int   // how often the current command has missed
+	fetches   int   // outstanding reads from the device, and transfers
+	jobs      []*volume.Transfer
+	settled   bool // the input of the command that runs stands at the front of in, and stays there while it is parked
+	misses    int  // how often the current command has missed
 	fetchErr  error
+	streamed  int64 // monotonic nanoseconds at which it last took something of a blob
 
 	subs     [pubsub.Kinds]map[string]uint64 // by name: the order in which they came
 	subSeq   uint64
@@ -46,6 +50,7 @@ type session struct {
 	wantOut  bool // polled for room to write
 	starved  bool // what in holds is not a complete command
 	closed   bool
+	streams  bool // stands in loop.streams
 	pinned   bool // p holds a complete command that is parked; it runs again before anything else is parsed
 }
 
@@ -58,6 +63,7 @@ const (
 	phaseBusy        // for the volume's progress
 	phasePark        // for what park says
 	phaseSlow        // for the client to take its replies
+	phaseBody        // for room, or a flush, for a large value that it sends
 	phaseEnd         // for the last replies to leave; nothing more is executed
 )
 

@@ -16,6 +16,8 @@ const (
 	tokenFrame = iota + 1
 	tokenManifest
 	tokenSuperblock
+	tokenTrim      // which block above
+	tokenBlobFlush // which blobs above
 )
 
 // flushInterval is how long an unasked-for change may wait in memory (DESIGN.md 4.1).
@@ -58,6 +60,8 @@ func (v *Volume) lead() bool {
 	v.submitStep()
 	v.rollStep()
 	v.commitStep()
+	v.flushBlobs()
+	v.releaseBlobs()
 	return v.moved
 }
 
@@ -80,7 +84,7 @@ func (v *Volume) takeCompletions(done []device.Completion) {
 		if c.Err != nil && mutant.On(mutant.IgnoreWriteError) {
 			c.Err = nil
 		}
-		if c.Err != nil {
+		if c.Err != nil && c.Token&0xff != tokenTrim { // a trim is advice
 			v.fail(ErrFailed, c.Err)
 			continue
 		}
@@ -89,6 +93,10 @@ func (v *Volume) takeCompletions(done []device.Completion) {
 			v.frameDone(c.Token >> 8)
 		case tokenManifest, tokenSuperblock:
 			v.roll.done(int(c.Token & 0xff))
+		case tokenTrim:
+			v.blobs.trimDone(device.LBA(c.Token >> 8))
+		case tokenBlobFlush:
+			v.blobsFlushed(c.Token >> 8)
 		}
 	}
 	v.advanceDurable()

@@ -116,6 +116,7 @@ func (v *Volume) recoverOrBirth(t epoch.State) (*recovered, error) {
 	if t.Value > 0 {
 		return v.recoverState(t)
 	}
+	v.blobs.reset()
 	for _, s := range v.opts.Stores {
 		s.Reset()
 	}
@@ -237,7 +238,7 @@ func (v *Volume) prepareSpace(found *recovered) (slot int, err error) {
 			return 0, fmt.Errorf("a device of %d blocks is too small for segments of %d: %w", v.blocks, v.segmentBlocks, ErrFull)
 		}
 		v.space = newSpace(v.blocks)
-		return 0, nil
+		return 0, v.takeBlobs()
 	}
 	sb := found.sb
 	v.blocks, v.sbSeq = max(sb.blocks, info.BlocksMax), sb.seq
@@ -258,6 +259,9 @@ func (v *Volume) prepareSpace(found *recovered) (slot int, err error) {
 	}
 	if !v.space.take(refs[0]) {
 		return 0, fmt.Errorf("manifest at block %d overlaps a segment: %w", sb.manifestLBA, ErrCorrupt)
+	}
+	if err := v.takeBlobs(); err != nil {
+		return 0, err
 	}
 	v.slotRefs[sb.slot] = refs
 	slot = 1 - sb.slot

@@ -95,6 +95,7 @@ func (v *Volume) readSuperblocks() (list []*superblock, reasons []error, err err
 
 // tryCandidate follows the chain by one superblock's manifest and replays what it accepts.
 func (v *Volume) tryCandidate(sb *superblock, t epoch.State) (*recovered, *refusal) {
+	v.blobs.reset()
 	for _, s := range v.opts.Stores {
 		s.Reset()
 	}

@@ -27,11 +27,13 @@ type toyItem struct {
 	counter volume.Counter
 	place   volume.Place
 	size    int
+	blob    *volume.Blob
 }
 
 const (
 	toyPut    volume.Kind = 1
 	toyDelete volume.Kind = 2
+	toyBlob   volume.Kind = 3
 )
 
 func (s *toyStore) Reset() { s.items = map[uint32]toyItem{} }
@@ -47,8 +49,11 @@ func (s *toyStore) apply(v *volume.Volume, kind volume.Kind, key uint32, it toyI
 		tx.Remove(toyHash(v, key, old.counter))
 		tx.Dead(old.place, old.size)
 	}
+	if ok && old.blob != nil {
+		old.blob.Release(it.counter)
+	}
 	delete(s.items, key)
-	if kind == toyPut {
+	if kind != toyDelete {
 		s.items[key] = it
 		if tx != nil {
 			tx.Add(toyHash(v, key, it.counter))
@@ -61,7 +66,15 @@ func (s *toyStore) Meta(_ volume.Kind, payload []byte) int { return len(payload)
 
 func (s *toyStore) Replay(v *volume.Volume, r volume.Record) error {
 	key := binary.BigEndian.Uint32(r.Payload)
-	s.apply(v, r.Kind, key, toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}, nil)
+	it := toyItem{value: string(r.Payload[4:]), counter: r.Counter, place: r.Place, size: r.Size}
+	if r.Kind == toyBlob {
+		var err error
+		if it.blob, err = v.AdoptBlob(r.Payload[4:]); err != nil {
+			return err
+		}
+		it.value = ""
+	}
+	s.apply(v, r.Kind, key, it, nil)
 	return nil
 }
 
@@ -121,8 +134,22 @@ func (s *toyStore) write(ops ...op) (volume.Counter, error) {
 		p, at := tx.Append(volume.StoreKeys, kind, c, 4+len(o.value))
 		binary.BigEndian.PutUint32(p, o.key)
 		copy(p[4:], o.value)
-		s.apply(s.v, kind, o.key, toyItem{o.value, c, at, len(p)}, tx)
+		s.apply(s.v, kind, o.key, toyItem{value: o.value, counter: c, place: at, size: len(p)}, tx)
 	}
+	return tx.End(), nil
+}
+
+// point appends a pointer to a blob, which the item takes the reference of.
+func (s *toyStore) point(key uint32, b *volume.Blob) (volume.Counter, error) {
+	tx, err := s.v.Begin(4+b.PointerSize(), 1, volume.ClassNormal)
+	if err != nil {
+		return 0, err
+	}
+	c := tx.Next()
+	p, at := tx.Append(volume.StoreKeys, toyBlob, c, 4+b.PointerSize())
+	binary.BigEndian.PutUint32(p, key)
+	b.PutPointer(p[4:])
+	s.apply(s.v, toyBlob, key, toyItem{counter: c, place: at, size: len(p), blob: b}, tx)
 	return tx.End(), nil
 }
 

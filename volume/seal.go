@@ -109,6 +109,7 @@ const (
 	labelRecord      = "volume segment record"
 	labelHeader      = "volume segment frame header"
 	labelChain       = "volume segment chain"
+	labelBlob        = "volume blob"
 	labelMultiset    = "volume multiset"
 	labelName        = "volume name hash"
 )

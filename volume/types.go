@@ -154,7 +154,8 @@ type Options struct {
 	EpochLength    time.Duration     // default 10 ms (DESIGN.md 4.1: 1 to 281 ms)
 	EpochOps       int               // default 65536
 	EpochBytes     int               // default 64 MiB
-	Clock          Clock             // default: the machine's
+	Blobs          BlobOptions
+	Clock          Clock // default: the machine's
 	Log            zerolog.Logger
 	FormatForeign  bool // at birth, format over data that is not ours
 }
@@ -187,6 +188,7 @@ func (o *Options) setDefaults() {
 	if o.EpochBytes == 0 {
 		o.EpochBytes = 64 << 20
 	}
+	o.Blobs.setDefaults()
 	if o.Clock == nil {
 		o.Clock = systemClock{}
 	}

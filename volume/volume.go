@@ -86,6 +86,8 @@ type Volume struct {
 	roll          rollState
 	moved         bool
 
+	blobs blobTable
+
 	subscribers struct {
 		sync.Mutex
 		next  int
@@ -260,6 +262,9 @@ func (v *Volume) Close(ctx context.Context) error {
 	defer v.leader.Unlock()
 	if err == nil {
 		err = v.service.Sync(ctx)
+	}
+	if cerr := v.closeBlobs(); err == nil {
+		err = cerr
 	}
 	if cerr := v.queue.Close(); err == nil {
 		err = cerr

@@ -12,6 +12,7 @@ type benchCommand struct {
 	Redis   benchRedis   `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
 	IO      benchIO      `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
 	Abuse   benchAbuse   `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
+	Large   benchLarge   `cmd:"" help:"Compare large values with redis-server; measure what they do to small ones and to memory."`
 	Memory  benchMemory  `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter benchCounter `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 }
@@ -42,6 +43,22 @@ type benchAbuse struct {
 // Run prints the table.
 func (b *benchAbuse) Run(s *streams) error {
 	return bench.Abuse(context.Background(), bench.AbuseOptions{Dir: b.Dir, Idle: b.Idle, Rounds: b.Rounds, Slice: b.Slice, Out: s.out})
+}
+
+type benchLarge struct {
+	Dir      string   `help:"Where both sides keep their data; default: a temporary directory here." placeholder:"DIR"`
+	Only     []string `help:"Run only these parts: ratio, latency, memory." placeholder:"PART"`
+	Rounds   int      `default:"7" help:"Rounds of the ratio; each runs both sides, one after the other."`
+	ValueMiB int      `name:"value-mib" default:"64" help:"Size of the values of the ratio."`
+	BigMiB   int      `name:"big-mib" default:"512" help:"Size of the values of latency and memory."`
+	Clients  int      `default:"10" help:"Clients of memory."`
+}
+
+// Run prints what it finds.
+func (b *benchLarge) Run(s *streams) error {
+	return bench.CompareLarge(context.Background(), bench.LargeOptions{
+		Dir: b.Dir, Only: b.Only, Rounds: b.Rounds, ValueMiB: b.ValueMiB, BigMiB: b.BigMiB, Clients: b.Clients, Out: s.out,
+	})
 }
 
 type benchMemory struct {

@@ -24,6 +24,7 @@ type options struct {
 	volumeSize   int64 // bytes; 0: as far as the file system goes
 	segmentSize  int64 // bytes, of a new volume
 	cacheSize    int64 // bytes
+	blobSize     int64 // bytes; 0: no blobs
 	cipher       string
 	epochLength  time.Duration
 	formatOver   string // the volume whose foreign data may be overwritten at birth

@@ -112,7 +112,7 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 
-	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes()})
+	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes(), BlobBytes: o.blobBytes()})
 	volumeOptions := volume.Options{
 		Device: dev, Counter: p.counter, Keys: p.keys,
 		Stores:        map[volume.Store]volume.Replayer{volume.StoreKeys: space},
@@ -169,6 +169,14 @@ func openDevice[D device.Device](ctx context.Context, open func() (D, error)) (D
 		case <-tick.C:
 		}
 	}
+}
+
+// blobBytes is from which size on values are blobs, as keyspace takes it.
+func (o *options) blobBytes() int {
+	if o.blobSize == 0 {
+		return -1
+	}
+	return int(o.blobSize)
 }
 
 // cacheBytes is the size of the value cache as keyspace takes it.

@@ -75,6 +75,8 @@ func storeSettings() []setting {
 			"Size of a journal segment. Fixed when the volume is made."),
 		memory("cache-size", "256mb", 0, func(o *options) *int64 { return &o.cacheSize },
 			"Memory for values that were read or written lately; 0: none."),
+		memory("blob-size", "64kb", 0, func(o *options) *int64 { return &o.blobSize },
+			"From which size on a value lies in extents of its own, is sealed while it arrives and sent while it is read; 0: never."),
 		enum("cipher", seal.Suites(), func(o *options) *string { return &o.cipher },
 			"Cipher of a new store. Fixed when the key file is made."),
 		{

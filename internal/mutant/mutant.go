@@ -39,6 +39,11 @@ const (
 	ExpireEarly               // 4.7: expiry uses the host's clock
 	IgnoreWriteError          // 4.5: a failed write is taken for durable
 	FreeEarly                 // 6.2: space is reused before the epoch that freed it is committed
+	SkipBlobFlush             // 4.2: a pointer record goes before the flush of its blob
+	FreeBlobEarly             // 6.2: a blob's blocks are used again before the epoch that freed it is committed
+	FreeBlobUnderReader       // 6.2: a reader's reference does not keep a blob's blocks
+	ReleaseBlobUnverified     // 5.3: a chunk whose tag is wrong is released
+	ForgetBlobs               // 6: recovery does not take the blocks of live blobs out of the free ones
 	StaleCache                // kvs: an overwrite leaves the old value in the cache
 	LoseDelete                // keyspace: a delete is not journaled
 	SplitTransaction          // 4.8: the commands of one transaction are not one batch

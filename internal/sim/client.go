@@ -15,7 +15,7 @@ type client struct {
 	level    volume.Level
 	tx       keyspace.Tx
 	now      *command // being run; nil: none
-	fetching int      // reads that it waits for
+	fetching int      // reads and transfers that it waits for
 	readErr  error
 	need     volume.Counter // by the model's account, of the command run last
 	wrote    volume.Counter // its own last change, 0 for none

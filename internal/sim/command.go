@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -212,7 +213,14 @@ func (c *command) runOther(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 		err := kvs.MGet(t, c.keys, out)
 		var list []string
 		for _, v := range out {
-			list = append(list, bulk(v.Bytes, v.OK))
+			val := v.Bytes
+			if v.Blob != nil && (err == nil || errors.Is(err, keyspace.ErrMiss)) { // ask for all of them
+				var lerr error
+				if val, lerr = t.LoadRange(nil, v.Blob, v.From, v.To); lerr != nil {
+					err = lerr
+				}
+			}
+			list = append(list, bulk(val, v.OK))
 		}
 		return strings.Join(list, " "), err
 	case vDel:

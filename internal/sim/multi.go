@@ -17,6 +17,7 @@ import (
 type transaction struct {
 	parts   []*command
 	replies []string // of the parts, in the run that counts
+	damaged bool     // one of them could not read a blob
 	watches bool     // the first key is watched before
 	watch   *keyspace.Watch
 	seen    volume.Counter // the newest change of the watched key by then, by the model's account
@@ -70,7 +71,7 @@ func (s *server) beginWatch(cl *client, c *command) error {
 // runMulti executes a transaction.
 func (c *command) runMulti(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 	x := c.tx
-	x.replies = nil
+	x.replies, x.damaged = nil, false
 	if x.watch != nil {
 		t.Part(c.db, nil)
 		if changed, err := t.Changed(x.watch); err != nil || changed {
@@ -88,6 +89,8 @@ func (c *command) runMulti(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 			return "", err
 		case errors.Is(err, keyspace.ErrMiss):
 			miss = err
+		case errors.Is(err, volume.ErrCorrupt), errors.Is(err, errInjected), errors.Is(err, volume.ErrFull), errors.Is(err, volume.ErrFailed):
+			return "", err // a blob could not be read or written: nothing was changed yet
 		}
 		for _, v := range p.vals {
 			slack += (len(v) + 64) * len(x.parts)
@@ -105,8 +108,12 @@ func (c *command) runMulti(s *keyspace.Space, t *keyspace.Tx) (string, error) {
 		var size *kvs.SizeError
 		switch {
 		case err == nil:
+		case errors.As(err, &size) && t.BlobBytes() >= 0: // a blob that nobody foresaw
+			reply = replyNoRoom
 		case errors.As(err, &size):
 			reply = errTooLarge
+		case t.HasChanged() && (errors.Is(err, volume.ErrCorrupt) || errors.Is(err, errInjected)):
+			reply, x.damaged = replyNoRoom, true
 		case errors.Is(err, kvs.ErrNotInteger):
 			reply = err.Error()
 		case t.HasChanged() && (errors.Is(err, volume.ErrTooLarge) || errors.Is(err, volume.ErrFull)):

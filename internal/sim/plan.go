@@ -31,6 +31,7 @@ type plan struct {
 	epochLength     time.Duration
 	suite           string
 	cacheBytes      int64
+	blobBytes       int  // values from so many bytes on are blobs; negative: none
 	lagging         bool // counter: answered commits may be lost by a power cut until Sync (embedded)
 	async           bool // counter: commits arrive when the world delivers them
 	slowCounter     bool // counter: a commit takes many commands
@@ -74,6 +75,7 @@ func newPlan(rng *rand.Rand) plan {
 		clockJumps:     chance(rng, 30),
 		shared:         chance(rng, 30),
 	}
+	p.blobBytes = choose(rng, -1, -1, 20, 200, 1000, 5000)
 	p.powerCutsLikely, p.garbage = chance(rng, 50), chance(rng, 30)
 	if chance(rng, 5) {
 		p.suite = seal.SuiteAESGCM

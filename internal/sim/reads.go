@@ -32,6 +32,33 @@ func (s *server) fetch(cl *client) {
 	}
 }
 
+// startJobs starts what a command needs done with blobs.
+func (s *server) startJobs(cl *client) {
+	for _, j := range cl.tx.Jobs() {
+		cl.fetching++
+		s.blobs.Start(j, func(j *volume.Transfer) {
+			cl.fetching--
+			// Also one whose command finds the key gone by now: a reader's reference keeps the blob.
+			if _, err := j.Done(); errors.Is(err, volume.ErrCorrupt) && !s.w.readsTampered && !s.w.mayBeDamaged {
+				failf("%v: %v", cl.now, err)
+			}
+		})
+	}
+}
+
+// mayFail says whether a read of a command's blobs may fail: something was done to them, or was while they were read.
+func (w *world) mayFail(c *command) bool {
+	if w.readsTampered {
+		return true
+	}
+	for _, k := range c.keys {
+		if c2, ok := w.damaged[dbKey{c.db, string(k)}]; ok && w.model.dbs[c.db][string(k)].counter >= c2 {
+			return true
+		}
+	}
+	return false
+}
+
 // poll takes what the reader has.
 func (s *server) poll() {
 	var out [8]volume.Fetched
@@ -87,7 +114,13 @@ func (w *world) readTampered(s *server, t *keyspace.Tx, db int, key string) {
 	val, _, err := t.Load([]byte(key), keyspace.TypeString)
 	text := string(val)
 	t.End()
-	if errors.Is(err, keyspace.ErrMiss) {
+	if jobs := t.Jobs(); len(jobs) > 0 {
+		s.runJobs(jobs)
+		s.space.Begin(t, db, [][]byte{[]byte(key)})
+		val, _, err = t.Load([]byte(key), keyspace.TypeString)
+		text = string(val)
+		t.End()
+	} else if errors.Is(err, keyspace.ErrMiss) {
 		f := t.Misses()[0]
 		s.tokens++
 		var got volume.Fetched
@@ -122,4 +155,20 @@ func (w *world) readTampered(s *server, t *keyspace.Tx, db int, key string) {
 		failf("a tampered read of %q returned %.40q, its value is %.40q", key, text, w.model.dbs[db][key].val)
 	}
 	t.Forget()
+}
+
+// runJobs runs transfers to their end, on a queue of their own: nothing else happens meanwhile.
+func (s *server) runJobs(jobs []*volume.Transfer) {
+	for _, j := range jobs {
+		s.probe.Start(j, nil)
+		for n := 0; ; n++ {
+			if done, _ := j.Done(); done {
+				break
+			}
+			if n > 20_000 {
+				failf("a transfer of a blob makes no progress")
+			}
+			s.probe.Step()
+		}
+	}
 }

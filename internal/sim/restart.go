@@ -98,6 +98,7 @@ func (w *world) settle(s *server, tr *trip, err error) bool {
 	}
 	if err == nil && tr.at == "" {
 		w.srv = s
+		w.mayBeDamaged = w.mayBeDamaged || w.tampered
 		w.checkRecovered(s)
 		w.becomeGenuine()
 		w.failedFor, w.readsTampered, w.writeFault, w.syncFault, w.fenced = 0, false, false, false, false
@@ -106,6 +107,7 @@ func (w *world) settle(s *server, tr *trip, err error) bool {
 	}
 	if final && w.tampered { // with the embedded counter a power cut may still take it back: the disk stays
 		w.ackDurable = min(w.ackDurable, s.tap.last)
+		w.mayBeDamaged = true
 		w.becomeGenuine()
 	}
 	if err == nil { // it died with its last step
@@ -189,6 +191,7 @@ func (w *world) compareState(s *server) {
 	w.healed = true
 	defer func() { w.healed = was }()
 	t := &s.dump
+	w.damaged = map[dbKey]volume.Counter{}
 	for db := range databases {
 		s.space.BeginAll(t, db)
 		n := t.DBSize()
@@ -201,7 +204,11 @@ func (w *world) compareState(s *server) {
 			if want.expiry != 0 && want.expiry < s.v.Now() {
 				continue // looking would delete it
 			}
-			val, it := s.load(db, []byte(k))
+			val, it, damaged := s.load(db, []byte(k))
+			if damaged && it.Counter == want.counter {
+				w.damaged[dbKey{db, k}] = want.counter
+				continue
+			}
 			if !it.Exists() || it.Expiry != want.expiry || it.Counter != want.counter || val != want.val {
 				failf("key %q in database %d is %.40q (%d bytes, expiry %d, counter %d) after recovery, the model says %.40q (%d bytes, expiry %d, counter %d)",
 					k, db, val, len(val), it.Expiry, it.Counter, want.val, len(want.val), want.expiry, want.counter)
@@ -210,8 +217,9 @@ func (w *world) compareState(s *server) {
 	}
 }
 
-// load reads one key, from the device if need be.
-func (s *server) load(db int, key []byte) (string, keyspace.Item) {
+// load reads one key, from the device if need be. A blob may turn out damaged where the disk was tampered with: values are not
+// read at recovery.
+func (s *server) load(db int, key []byte) (val string, it keyspace.Item, damaged bool) {
 	t := &s.dump
 	var out [1]volume.Fetched
 	for range 3 {
@@ -220,11 +228,16 @@ func (s *server) load(db int, key []byte) (string, keyspace.Item) {
 		text := string(val)
 		t.End()
 		if err == nil {
-			return text, it
+			return text, it, false
+		}
+		if it.Blob && errors.Is(err, volume.ErrCorrupt) && s.w.mayBeDamaged {
+			s.w.count("surfaced: damaged blob")
+			return "", it, true
 		}
 		if !errors.Is(err, keyspace.ErrMiss) {
 			failf("key %q after recovery: %v", key, err)
 		}
+		s.runJobs(t.Jobs())
 		for _, f := range t.Misses() {
 			if err := s.reader.Submit(f, 0); err != nil {
 				failf("key %q after recovery: %v", key, err)
@@ -238,7 +251,7 @@ func (s *server) load(db int, key []byte) (string, keyspace.Item) {
 		}
 	}
 	failf("key %q after recovery: its value never comes", key)
-	return "", keyspace.Item{}
+	return "", keyspace.Item{}, false
 }
 
 // refused takes an error of Open. It returns false if the seed ends here.

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -108,6 +109,9 @@ func (w *world) step() {
 	w.srv.v.Step()
 	if w.srv.reader.Outstanding() > 0 {
 		w.srv.poll()
+	}
+	if w.srv.blobs.Busy() {
+		w.srv.blobs.Step()
 	}
 	w.release()
 	w.checkTime()
@@ -260,6 +264,9 @@ func (w *world) stop() {
 		w.step()
 		w.deliver()
 		w.clock.advance(time.Millisecond)
+	}
+	if err := errors.Join(w.srv.blobs.Close(), w.srv.probe.Close()); err != nil {
+		failf("close: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -24,7 +24,7 @@ func Directed(seed uint64, tune func(*plan), script func(*scenario)) (res *Resul
 	w = newWorld(seed, res, func(p *plan) {
 		*p = plan{
 			clients: 1, keys: 4, pipeline: 1, valueMax: 100, segmentBlocks: 16, frameBytes: 64 << 10, framesInFlight: 4, epochOps: 1 << 16,
-			epochBytes: 64 << 20, epochLength: time.Hour, suite: p.suite, cacheBytes: -1, blocks: 512, blocksMax: 512, adversary: true,
+			epochBytes: 64 << 20, epochLength: time.Hour, suite: p.suite, cacheBytes: -1, blobBytes: -1, blocks: 512, blocksMax: 512, adversary: true,
 		}
 		if tune != nil {
 			tune(p)

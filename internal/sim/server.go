@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"math"
 	"sync"
 
 	"cvmstore/epoch"
@@ -24,6 +25,8 @@ type server struct {
 	space  *keyspace.Space
 	v      *volume.Volume // nil until it is open
 	reader *volume.Reader
+	blobs  *volume.BlobIO // of the clients
+	probe  *volume.BlobIO // of runJobs
 	events []event
 	reads  map[uint64]fetching // by token
 	tokens uint64
@@ -74,7 +77,7 @@ func (w *world) newServer(dev *memdev.Device, tr *trip) *server {
 	s.disk = &disk{Device: dev, w: w, s: s, committed: map[epoch.Tag]int{}}
 	s.line = &line{w: w, s: s}
 	s.space = keyspace.New(keyspace.Options{
-		Databases: databases, CacheBytes: w.p.cacheBytes, OnChange: s.changed, Rand: w.rng.Uint64N,
+		Databases: databases, CacheBytes: w.p.cacheBytes, BlobBytes: w.p.blobBytes, OnChange: s.changed, Rand: w.rng.Uint64N,
 		Hash: func(key []byte) uint64 {
 			h := fnv.New64a()
 			_, _ = h.Write(key)
@@ -93,6 +96,7 @@ func (s *server) open() error {
 		SegmentBlocks: p.segmentBlocks, FrameBytes: p.frameBytes, FramesInFlight: p.framesInFlight,
 		EpochLength: p.epochLength, EpochOps: p.epochOps, EpochBytes: p.epochBytes, Clock: &s.w.clock,
 		FormatForeign: s.w.formatForeign,
+		Blobs:         volume.BlobOptions{ChunkBytes: 4096, Buffers: 6, Depth: 4, Ahead: 2},
 	})
 	if err != nil {
 		return err
@@ -103,6 +107,11 @@ func (s *server) open() error {
 	s.space.Attach(v)
 	if s.reader, err = v.NewReader(8); err != nil {
 		failf("new reader: %v", err)
+	}
+	for _, b := range []**volume.BlobIO{&s.blobs, &s.probe} {
+		if *b, err = v.NewBlobIO(); err != nil {
+			failf("new blob engine: %v", err)
+		}
 	}
 	return nil
 }
@@ -145,6 +154,9 @@ func (s *server) execute(cl *client, c *command) (reply string, seen volume.Coun
 		s.space.Begin(t, c.db, c.keys)
 	}
 	reply, err := c.run(s.space, t)
+	if c.tx != nil && c.tx.damaged && !w.mayFail(c) {
+		failf("%v: a blob could not be read inside a batch", c)
+	}
 	if c.verb != vScan {
 		t.End()
 	}
@@ -156,6 +168,7 @@ func (s *server) execute(cl *client, c *command) (reply string, seen volume.Coun
 	case err == nil:
 	case errors.Is(err, keyspace.ErrMiss):
 		s.fetch(cl)
+		s.startJobs(cl)
 		s.noChange(c)
 		return "", 0, false
 	case errors.Is(err, volume.ErrBusy):
@@ -188,13 +201,15 @@ func (s *server) wordError(c *command, err error) string {
 		w.full = true
 	case errors.Is(err, volume.ErrTooLarge):
 		w.count("batch too large")
-		if c.verb != vMSet && c.verb != vMSetNX {
+		if c.verb != vMSet && c.verb != vMSetNX && (c.verb != vMulti || w.p.blobBytes < 0) {
 			failf("%v: %v", c, err)
 		}
 	case errors.Is(err, volume.ErrFailed), errors.Is(err, volume.ErrFenced):
 		if s.v.Err() == nil {
 			failf("%v: %v, but the volume has not failed", c, err)
 		}
+	case errors.Is(err, volume.ErrCorrupt) && w.mayFail(c), errors.Is(err, errInjected) && w.readsTampered:
+		w.count("surfaced: tampered blob")
 	case errors.Is(err, volume.ErrCorrupt):
 		failf("%v: %v", c, err)
 	default:
@@ -256,7 +271,11 @@ func (s *server) compare(cl *client, c *command, reply string) {
 			failf("%v at store time %d did not notice that %q expired at %d", c, now, k, it.expiry)
 		}
 	}
-	want, changes, need := m.exec(c, now, s.v.MaxRecord())
+	recordMax := s.v.MaxRecord()
+	if s.w.p.blobBytes >= 0 {
+		recordMax = math.MaxInt // what no record holds is a blob
+	}
+	want, changes, need := m.exec(c, now, recordMax)
 	if reply != want {
 		failf("%v replied %q, the model says %q", c, reply, want)
 	}

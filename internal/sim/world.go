@@ -60,7 +60,15 @@ type world struct {
 	dead          *disk // the last server's view: where its frames lie
 	deadState     epoch.State
 	faultInOpen   bool
+	mayBeDamaged  bool // a start was accepted on a disk that was tampered with
+	damaged       map[dbKey]volume.Counter
 	formatForeign bool // the operator has said so
+}
+
+// dbKey is a key of a database.
+type dbKey struct {
+	db  int
+	key string
 }
 
 // choice is the state that a start accepted; it is final once its opening frame is committed.

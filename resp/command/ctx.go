@@ -34,6 +34,9 @@ type Ctx struct {
 	Park   Park
 	Ready  []byte // with ResumeReady, of a wait for keys: the key that has changed
 
+	// Body is the argument Cmd.Body where that is a large value: the argument itself is empty then. The reference is the loop's.
+	Body *volume.Blob
+
 	keys   [][]byte
 	values valueScratch
 }

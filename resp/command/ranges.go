@@ -6,7 +6,7 @@ func rangeCommands() []Command {
 	const g = "string"
 	const write = Write | DenyOOM
 	return []Command{
-		{Name: "setrange", Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.2.0", Summary: "Writes over a part of a string value.", Handler: cmdSetRange},
+		{Name: "setrange", Body: 3, Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.2.0", Summary: "Writes over a part of a string value.", Handler: cmdSetRange},
 		{Name: "incrbyfloat", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.6.0", Summary: "Adds a floating-point number to a number.", Handler: cmdIncrByFloat},
 		{Name: "lcs", Arity: -3, Flags: ReadOnly, Group: g, First: 1, Last: 2, Step: 1, Since: "7.0.0", Summary: "Finds the longest common subsequence of two string values.", Handler: cmdLcs},
 	}
@@ -19,6 +19,10 @@ func cmdSetRange(c *Ctx) error {
 	}
 	if offset < 0 {
 		return Error("ERR offset is out of range")
+	}
+	if c.Body != nil {
+		n, err := kvs.SetRangeBody(c.Tx, c.Args[1], offset, c.Body)
+		return intReply(c, int64(n), err)
 	}
 	n, err := kvs.SetRange(c.Tx, c.Args[1], offset, c.Args[3])
 	return intReply(c, int64(n), err)

@@ -11,7 +11,8 @@ import (
 // when the command has to run once more.
 type Reply struct {
 	Buf   []byte
-	Proto int // 2 or 3
+	Proto int        // 2 or 3
+	Blobs []BlobPart // in order; see body.go
 }
 
 // OK appends the simple string OK.

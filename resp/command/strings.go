@@ -10,16 +10,16 @@ func stringCommands() []Command {
 	const g = "string"
 	return []Command{
 		{Name: "get", Arity: 2, Flags: read | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Returns the string value of a key.", Handler: cmdGet},
-		{Name: "set", Arity: -3, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key, with conditions and an expiry if asked for.", Handler: cmdSet},
-		{Name: "setnx", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key that does not exist.", Handler: cmdSetNX},
-		{Name: "setex", Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Sets a string value that expires after seconds.", Handler: cmdSetEX},
-		{Name: "psetex", Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.6.0", Summary: "Sets a string value that expires after milliseconds.", Handler: cmdSetEX},
+		{Name: "set", Body: 2, Arity: -3, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key, with conditions and an expiry if asked for.", Handler: cmdSet},
+		{Name: "setnx", Body: 2, Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets the string value of a key that does not exist.", Handler: cmdSetNX},
+		{Name: "setex", Body: 3, Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Sets a string value that expires after seconds.", Handler: cmdSetEX},
+		{Name: "psetex", Body: 3, Arity: 4, Flags: write, Group: g, First: 1, Last: 1, Step: 1, Since: "2.6.0", Summary: "Sets a string value that expires after milliseconds.", Handler: cmdSetEX},
 		{Name: "mget", Arity: -2, Flags: read | Fast, Group: g, First: 1, Last: -1, Step: 1, Since: "1.0.0", Summary: "Returns the string values of several keys.", Handler: cmdMGet},
 		{Name: "mset", Arity: -3, Flags: write, Group: g, First: 1, Last: -1, Step: 2, Since: "1.0.1", Summary: "Sets several keys as one atomic batch.", Handler: cmdMSet},
 		{Name: "msetnx", Arity: -3, Flags: write, Group: g, First: 1, Last: -1, Step: 2, Since: "1.0.1", Summary: "Sets several keys as one atomic batch if none of them exists.", Handler: cmdMSetNX},
 		{Name: "getdel", Arity: 2, Flags: Write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "6.2.0", Summary: "Returns the string value of a key and deletes the key.", Handler: cmdGetDel},
 		{Name: "getex", Arity: -2, Flags: Write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "6.2.0", Summary: "Returns the string value of a key and sets or removes its expiry.", Handler: cmdGetEx},
-		{Name: "getset", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets a string value and returns the one before.", Handler: cmdGetSet},
+		{Name: "getset", Body: 2, Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Sets a string value and returns the one before.", Handler: cmdGetSet},
 		{Name: "strlen", Arity: 2, Flags: read | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.2.0", Summary: "Returns the length of a string value.", Handler: cmdStrLen},
 		{Name: "getrange", Arity: 4, Flags: read, Group: g, First: 1, Last: 1, Step: 1, Since: "2.4.0", Summary: "Returns a part of a string value.", Handler: cmdGetRange},
 		{Name: "substr", Arity: 4, Flags: read, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Returns a part of a string value (the old name of GETRANGE).", Handler: cmdGetRange},
@@ -27,17 +27,16 @@ func stringCommands() []Command {
 		{Name: "decr", Arity: 2, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Takes one from an integer value.", Handler: cmdDecr},
 		{Name: "incrby", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Adds a number to an integer value.", Handler: cmdIncrBy},
 		{Name: "decrby", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "1.0.0", Summary: "Takes a number from an integer value.", Handler: cmdDecrBy},
-		{Name: "append", Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Appends to a string value.", Handler: cmdAppend},
+		{Name: "append", Body: 2, Arity: 3, Flags: write | Fast, Group: g, First: 1, Last: 1, Step: 1, Since: "2.0.0", Summary: "Appends to a string value.", Handler: cmdAppend},
 	}
 }
 
 func cmdGet(c *Ctx) error {
-	val, ok, err := kvs.Get(c.Tx, c.Args[1])
+	v, err := kvs.View(c.Tx, c.Args[1])
 	if err != nil {
 		return err
 	}
-	c.Reply.BulkOrNull(val, ok)
-	return nil
+	return c.value(c.Args[1], v)
 }
 
 func cmdSet(c *Ctx) error {
@@ -54,6 +53,7 @@ func cmdSet(c *Ctx) error {
 			}
 		}
 	}
+	o.Body = c.Body
 	res, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], o)
 	if err != nil {
 		return err
@@ -118,11 +118,11 @@ func expiryOption(arg []byte) (timeUnit, bool) {
 }
 
 func cmdSetNX(c *Ctx) error {
-	set, err := kvs.SetNX(c.Tx, c.Args[1], c.Args[2])
+	res, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], kvs.SetOptions{NX: true, Body: c.Body})
 	if err != nil {
 		return err
 	}
-	c.Reply.Int(boolInt(set))
+	c.Reply.Int(boolInt(res.Set))
 	return nil
 }
 
@@ -135,7 +135,7 @@ func cmdSetEX(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := kvs.Set(c.Tx, c.Args[1], c.Args[3], kvs.SetOptions{Expiry: at}); err != nil {
+	if _, err := kvs.Set(c.Tx, c.Args[1], c.Args[3], kvs.SetOptions{Expiry: at, Body: c.Body}); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -152,9 +152,20 @@ func cmdMGet(c *Ctx) error {
 	if err := kvs.MGet(c.Tx, keys, out); err != nil {
 		return err
 	}
+	var miss error
+	for i := range out { // small ones are loaded all at once, before the reply begins
+		if err := c.inMemory(&out[i]); err != nil {
+			miss = err
+		}
+	}
+	if miss != nil {
+		return miss
+	}
 	c.Reply.Array(len(out))
 	for i := range out {
-		c.Reply.BulkOrNull(out[i].Bytes, out[i].OK)
+		if err := c.value(keys[i], out[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -217,11 +228,11 @@ func cmdGetEx(c *Ctx) error {
 }
 
 func cmdGetSet(c *Ctx) error {
-	old, ok, err := kvs.GetSet(c.Tx, c.Args[1], c.Args[2])
+	res, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], kvs.SetOptions{Get: true, Body: c.Body})
 	if err != nil {
 		return err
 	}
-	c.Reply.BulkOrNull(old, ok)
+	c.Reply.BulkOrNull(res.Old, res.OldOK)
 	return nil
 }
 
@@ -243,16 +254,21 @@ func cmdGetRange(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	val, err := kvs.GetRange(c.Tx, c.Args[1], start, end)
+	v, err := kvs.ViewRange(c.Tx, c.Args[1], start, end)
 	if err != nil {
 		return err
 	}
-	c.Reply.Bulk(val)
-	return nil
+	v.OK = true
+	return c.value(c.Args[1], v)
 }
 
 func cmdAppend(c *Ctx) error {
-	n, err := kvs.Append(c.Tx, c.Args[1], c.Args[2])
+	n, err := 0, error(nil)
+	if c.Body != nil {
+		n, err = kvs.AppendBody(c.Tx, c.Args[1], c.Body)
+	} else {
+		n, err = kvs.Append(c.Tx, c.Args[1], c.Args[2])
+	}
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type Command struct {
 	Last    int    // the last key's position, negative: counted from the end
 	Step    int
 	Locks   Locks
+	Body    int // position of the argument that may be a large value, 0: none; see TakesBody
 	Since   string
 	Summary string // our own words
 	Subs    []Command
