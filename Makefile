@@ -4,7 +4,7 @@ export PATH := $(CURDIR)/bin:$(PATH)
 
 FUZZTIME ?= 10s
 ROUNDS ?= 50
-SEEDS ?= 100000
+SEEDS ?= 120000
 SIMTIME ?= 2m
 DIFFTIME ?= 30s
 HOSTILETIME ?= 1m
@@ -79,7 +79,7 @@ test-vfio: ## Run the NVMe driver, and the whole server on it, in QEMU guests wi
 	bash scripts/vfio.sh $(or $(VARIANTS),ci)
 
 .PHONY: soak
-soak: setup ## Hours: SEEDS (100000) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
+soak: setup ## Hours: SEEDS (120000: 20000 and more of each mode) of the simulator, ROUNDS (50) of kill -9, 10 minutes beside redis-server and of each fuzz target
 	go test -count=1 -timeout 3h -run 'TestSim$$' -v ./internal/sim -sim.seeds=$(SEEDS)
 	CVMSTORE_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'UnderLoad' ./e2e
 	$(MAKE) difftest DIFFTIME=10m

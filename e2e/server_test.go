@@ -170,6 +170,18 @@ func (s *server) kill() {
 	<-s.done
 }
 
+// pause stops the process where it is, or lets it go on.
+func (s *server) pause(stopped bool) {
+	s.t.Helper()
+	sig := syscall.SIGCONT
+	if stopped {
+		sig = syscall.SIGSTOP
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // stop sends a signal and returns the exit code.
 func (s *server) stop(sig syscall.Signal) int {
 	s.t.Helper()

@@ -27,7 +27,8 @@ func (r Record) Apply(req CommitRequest) (Record, error) {
 	case same && (req.Expected == cur.Tag || cur.Gen == req.Gen):
 		// A renewed lease, or a retry whose first answer was lost. Who committed the state first stays written there:
 		// recovery accepts frames after the tag from that generation only.
-		if req.Opening {
+		// If it is not PARALLEL, its frames are durable by now: nobody needs to go back behind it.
+		if req.Opening || !req.Parallel && cur.Gen == req.Gen {
 			r.Before = State{}
 		}
 		return r, nil

@@ -62,8 +62,14 @@ func TestCommitRule(t *testing.T) {
 			nil,
 			Record{Gen: 3, Current: State{9, tag(10), 3}},
 		},
-		{"a retry succeeds and changes nothing", rec, CommitRequest{Gen: 3, Expected: tag(5), Value: 9, Tag: tag(9)}, nil, rec},
-		{"a lease renewal leaves before untouched", rec, CommitRequest{Gen: 3, Expected: tag(9), Value: 9, Tag: tag(9)}, nil, rec},
+		{"a retry succeeds and changes nothing", rec, CommitRequest{Gen: 3, Expected: tag(5), Value: 9, Tag: tag(9), Parallel: true}, nil, rec},
+		{
+			"a renewal that is not parallel ends the state before", rec,
+			CommitRequest{Gen: 3, Expected: tag(9), Value: 9, Tag: tag(9)},
+			nil,
+			Record{Gen: 3, Current: State{9, tag(9), 3}},
+		},
+		{"a lease renewal leaves before untouched", rec, CommitRequest{Gen: 3, Expected: tag(9), Value: 9, Tag: tag(9), Parallel: true}, nil, rec},
 		{
 			"a later generation's renewal keeps who committed first", inherited,
 			CommitRequest{Gen: 4, Expected: tag(9), Value: 9, Tag: tag(9)},

@@ -321,6 +321,9 @@ func (l *loop) reply(s *session, start int, seen volume.Counter) {
 		}
 		return
 	}
+	if seen == 0 && level == volume.LevelFresh && l.ctx.Cmd != nil && l.ctx.Cmd.Locks != command.LockNone && !l.ctx.Loose && l.vol.Lapsed() {
+		_, _, seen = l.vol.Watermarks() // nothing is called fresh without the lease, not even what never changed
+	}
 	if seen == 0 || l.vol.Reached(seen, level) {
 		s.add(0, 0, l.round, 0)
 		return

@@ -46,6 +46,8 @@ type Options struct {
 	// ConfigFile is the file that Config came from; empty: none. Rewrite writes the configuration in force into it.
 	ConfigFile string
 	Rewrite    func(Config) error
+	// Receipts signs claims for CVM.RECEIPT; nil: the counter cannot.
+	Receipts Receipter
 	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
 	OnShutdown func()
 	// Exposed refuses a configuration that CONFIG SET is about to make listen in plaintext where it must not. nil: none is.
@@ -84,6 +86,7 @@ type Server struct {
 	cancel      func()      // of the subscription
 	next        atomic.Uint64
 	clientID    atomic.Uint64
+	receipts    atomic.Int64 // being signed
 	connected   atomic.Int64
 	ops         opsMeter
 	shutdown    sync.Once

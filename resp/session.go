@@ -28,6 +28,7 @@ type session struct {
 	resume   command.Resume
 	answer   *gathering
 	reloaded error // of a reload that this session asked for
+	receipt  *receipt
 
 	softSince int64 // monotonic nanoseconds since which its pending output is above the soft limit; 0: it is not
 	since     int64 // monotonic nanoseconds at which it was parked for the volume

@@ -191,7 +191,7 @@ func (v *Volume) freedForGood(c Counter) bool {
 	if c <= v.commit.synced.complete {
 		return true
 	}
-	if c > v.commit.committed.complete {
+	if c > v.settled().complete {
 		return false
 	}
 	t := &v.blobs

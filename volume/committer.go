@@ -3,10 +3,8 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
-	"cvmstore/epoch"
 	"cvmstore/internal/mutant"
 	"cvmstore/ioengine/device"
 )
@@ -134,6 +132,7 @@ func (v *Volume) advanceDurable() {
 	v.mu.Unlock()
 	v.inflight = append(v.inflight[:0], v.inflight[n:]...)
 	v.durable.Store(uint64(v.durablePoint.complete))
+	v.raiseFresh()
 	if mutant.On(mutant.AckBeforeCommit) {
 		v.fresh.Store(uint64(v.durablePoint.complete))
 	}
@@ -153,7 +152,7 @@ func (v *Volume) submitStep() {
 			v.fail(ErrFailed, err)
 			return
 		}
-		v.sealedLast = f.last
+		v.sealedLast, v.sealedPoint = f.last, f.point()
 		v.stats.frames++
 		v.stats.bytesWritten += uint64(len(f.dma))
 		if w, ok := v.writesThrough(f); ok {
@@ -213,159 +212,8 @@ func (v *Volume) nextFrame() *frame {
 
 func (v *Volume) openIsDueLocked() bool {
 	sealed := uint64(v.sealedLast)
-	return v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochEnd > v.sealedLast || v.roll.wantsFrame() ||
+	return v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochs.end() > v.sealedLast || v.roll.wantsFrame() ||
 		len(v.open.buf) >= v.opts.FrameBytes || v.clock.Monotonic()-v.open.since >= flushInterval
-}
-
-// The states of a counter commit. done may run before Commit returns, or later on another goroutine, which then must wake
-// the leader.
-const (
-	commitIdle int32 = iota
-	commitCalling
-	commitWaiting
-	commitDone
-)
-
-type commitState struct {
-	state     atomic.Int32
-	committed point // the newest state that the service confirmed
-	synced    point // the newest that is durable there too; equal for services that are durable before they answer
-	request   epoch.CommitRequest
-	target    point
-	stamp     epoch.Stamp // result
-	err       error       // result
-	at        time.Duration
-	retryAt   timeOrNone
-	backoff   time.Duration
-	lastError error
-}
-
-// timeOrNone is a monotonic time, or none.
-type timeOrNone struct {
-	t   time.Duration
-	set bool
-}
-
-func (t timeOrNone) IsZero() bool { return !t.set }
-
-const (
-	commitBackoffMin = 5 * time.Millisecond
-	commitBackoffMax = 500 * time.Millisecond
-	stampInterval    = time.Second
-)
-
-// commitStep takes a result of the counter service and starts the next commit, one at a time.
-func (v *Volume) commitStep() {
-	for {
-		c := &v.commit
-		switch c.state.Load() {
-		case commitCalling, commitWaiting:
-			return
-		case commitDone:
-			c.state.Store(commitIdle)
-			v.commitResult()
-		}
-		if v.failure.Load() != nil || !v.commitDue() {
-			return
-		}
-		v.sendCommit()
-	}
-}
-
-// commitDue says whether a commit goes out now: the one that failed before, or the durable prefix, because a reply waits for
-// it, its epoch is closed, or its time is up; or a renewal for the sake of the stamp (DESIGN.md 4.1, 4.7).
-func (v *Volume) commitDue() bool {
-	c := &v.commit
-	now := v.clock.Monotonic()
-	if c.retryAt.set {
-		return now >= c.retryAt.t
-	}
-	if v.durablePoint.tag == c.committed.tag {
-		return v.service.TimeBounded() && now-c.at >= stampInterval
-	}
-	if v.wantNew.Load() > uint64(c.committed.complete) || now-c.at >= v.opts.EpochLength {
-		return true
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.epochEnd != 0 && v.durablePoint.complete >= v.epochEnd
-}
-
-func (v *Volume) sendCommit() {
-	c := &v.commit
-	if !c.retryAt.set {
-		c.target = v.durablePoint
-		c.request = epoch.CommitRequest{
-			Store: v.store, Gen: v.gen, Expected: c.committed.tag, Value: c.target.last, Tag: c.target.tag,
-		}
-	}
-	c.at = v.clock.Monotonic()
-	c.retryAt = timeOrNone{}
-	c.state.Store(commitCalling)
-	v.stats.commits++
-	v.service.Commit(c.request, func(s epoch.Stamp, err error) {
-		c.stamp, c.err = s, err
-		if c.state.CompareAndSwap(commitCalling, commitDone) {
-			return
-		}
-		c.state.Store(commitDone)
-		v.wake.signal()
-	})
-	c.state.CompareAndSwap(commitCalling, commitWaiting)
-}
-
-func (v *Volume) commitResult() {
-	c := &v.commit
-	switch {
-	case c.err == nil:
-		c.committed, c.backoff, c.lastError = c.target, 0, nil
-		v.time.stamped(c.stamp)
-		v.fresh.Store(max(v.fresh.Load(), uint64(c.committed.complete)))
-		v.moved = true
-		v.mu.Lock()
-		v.epochCommittedLocked()
-		v.mu.Unlock()
-	case errors.Is(c.err, epoch.ErrFenced), errors.Is(c.err, epoch.ErrConflict), errors.Is(c.err, epoch.ErrNoRecord):
-		v.fail(ErrFenced, c.err)
-	default: // outcome unknown: the same request again
-		c.lastError = c.err
-		c.backoff = min(max(2*c.backoff, commitBackoffMin), commitBackoffMax)
-		var jitter [1]byte
-		v.random.read(jitter[:])
-		c.retryAt = timeOrNone{v.clock.Monotonic() + c.backoff + c.backoff*time.Duration(jitter[0])/512, true}
-		v.log.Warn().Err(c.err).Dur("retry", c.backoff).Msg("commit to the trusted counter failed; outcome unknown, sending it again")
-	}
-}
-
-// epochAdmitsLocked keeps at most two epochs uncommitted (DESIGN.md 4.4): the open one closes at its operations or bytes, or,
-// when a reply waits, at its time; while a closed one is not committed, a second one that is full admits nothing.
-func (v *Volume) epochAdmitsLocked() bool {
-	if int(v.last-v.epochStart) < v.opts.EpochOps && int(v.bytes-v.epochStartBytes) < v.opts.EpochBytes {
-		return true
-	}
-	if v.epochEnd != 0 {
-		return false
-	}
-	v.epochEnd = v.last
-	v.startEpochLocked(v.last, v.bytes)
-	return true
-}
-
-// epochCommittedLocked takes note of a commit: it closed the epoch at its point, if that was still open; what came after
-// belongs to the next one.
-func (v *Volume) epochCommittedLocked() {
-	p := v.commit.committed
-	if p.complete >= v.epochEnd { // a batch of which only a part is committed is not
-		v.epochEnd = 0
-	}
-	if p.complete > v.epochStart {
-		v.startEpochLocked(p.complete, p.bytes)
-	}
-}
-
-func (v *Volume) startEpochLocked(start Counter, bytes uint64) {
-	v.epochNumber++
-	v.epochStart, v.epochStartBytes = start, bytes
 }
 
 // Deadline says how long a sleeper may wait before the next Step even if no descriptor of Fds becomes readable.
@@ -385,14 +233,8 @@ func (v *Volume) Deadline() (time.Duration, bool) {
 	closed := len(v.closed) > 0
 	if v.leader.TryLock() { // a leader that is at work sets its own
 		if v.failure.Load() == nil {
-			c := &v.commit
-			switch {
-			case c.retryAt.set:
-				at(c.retryAt.t)
-			case c.state.Load() == commitIdle && v.durablePoint.tag != c.committed.tag:
-				at(c.at + v.opts.EpochLength)
-			case v.service.TimeBounded():
-				at(c.at + stampInterval)
+			if t, ok := v.commitDeadline(); ok {
+				at(t)
 			}
 			if t, ok := v.roll.deadline(); ok {
 				at(t)

@@ -67,7 +67,7 @@ func (v *Volume) newFrameLocked(n int) *frame {
 // closeFrameLocked ends the open frame: the next one starts behind it.
 func (v *Volume) closeFrameLocked() {
 	f := v.open
-	f.last, f.complete, f.total, f.set, f.epoch = v.last, v.complete, v.bytes, v.set, v.epochNumber
+	f.last, f.complete, f.total, f.set, f.epoch = v.last, v.complete, v.bytes, v.set, v.epochs.number
 	v.tailBlock += f.blocks()
 	v.closed = append(v.closed, f)
 	v.open = nil

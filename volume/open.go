@@ -22,10 +22,18 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 	if suiteNumbers[o.Keys.Suite()] == 0 {
 		return nil, fmt.Errorf("open volume: unknown cipher suite %q", o.Keys.Suite())
 	}
+	if o.Parallel && !o.Device.Info().Exclusive {
+		return nil, errors.New("open volume: PARALLEL is refused where another server can reach the device: it could take over one commit behind")
+	}
 	v := &Volume{
 		opts: o, dev: o.Device, service: o.Counter, keys: o.Keys, clock: o.Clock, log: o.Log, store: o.Keys.StoreID(),
 		spareDMA: map[device.BlockCount][][]byte{}, wantReady: 1,
 	}
+	v.epochs.setMax(&o)
+	if !o.Device.Info().Exclusive {
+		o.FreshLease = min(o.FreshLease, sharedLeaseMax)
+	}
+	v.lease.start(o.FreshLease, v.clock)
 	v.segments.Store(&[]*segment{})
 	v.started = v.clock.Monotonic()
 	v.random.seed = o.Keys.Seed(0, [32]byte{})
@@ -58,7 +66,7 @@ func (v *Volume) open1(ctx context.Context) error {
 		return err
 	}
 	// Look before fencing anybody: a disk without the current tag is refused here.
-	found, err := v.examine(ctx, state.Current)
+	found, err := v.examine(ctx, state.Record)
 	if err != nil {
 		return err
 	}
@@ -70,8 +78,8 @@ func (v *Volume) open1(ctx context.Context) error {
 	v.gen = opened.Gen
 	v.random = generator{seed: v.keys.Seed(uint64(opened.Gen), opened.Random)}
 	// Read the disk again, unless nobody else can have written since.
-	if opened.Current != state.Current || !v.dev.Info().Exclusive {
-		if found, err = v.recoverOrBirth(opened.Current); err != nil {
+	if (opened.Current != state.Current || !v.dev.Info().Exclusive) && !mutant.On(mutant.SkipSecondLook) {
+		if found, err = v.recoverOrBirth(opened.Record); err != nil {
 			return err
 		}
 	}
@@ -85,7 +93,13 @@ func (v *Volume) open1(ctx context.Context) error {
 		frameTime = found.last.time
 	}
 	v.time.start(v.clock, v.service.TimeBounded(), frameTime, opened.Stamp, answered)
-	found.floor = max(opened.Current.Value, opened.Before.Value, opened.Floor)
+	if err := v.waitForPredecessor(ctx, answered); err != nil {
+		return err
+	}
+	found.floor = max(opened.Current.Value, opened.Before.Value)
+	if !mutant.On(mutant.IgnoreFloor) {
+		found.floor = max(found.floor, opened.Floor)
+	}
 	if err := v.opening(ctx, found, opened.Current); err != nil {
 		return err
 	}
@@ -96,25 +110,38 @@ func (v *Volume) open1(ctx context.Context) error {
 
 // examine is the first look at the disk. Where another server may be writing, it counts only if the counter still says the same
 // afterwards (6.4.1).
-func (v *Volume) examine(ctx context.Context, t epoch.State) (*recovered, error) {
+func (v *Volume) examine(ctx context.Context, r epoch.Record) (*recovered, error) {
 	const tries = 3
 	for try := 1; ; try++ {
-		found, err := v.recoverOrBirth(t)
+		found, err := v.recoverOrBirth(r)
 		if v.dev.Info().Exclusive || err == nil {
 			return found, err
 		}
 		again, rerr := v.service.Read(ctx, v.store)
-		if rerr != nil || again.Current == t || try == tries {
+		if rerr != nil || again.Current == r.Current || try == tries {
 			return nil, err
 		}
-		t = again.Current
+		r = again.Record
 	}
 }
 
-// recoverOrBirth accepts a state of the disk; while nothing was ever committed, that is the empty one (6.5).
-func (v *Volume) recoverOrBirth(t epoch.State) (*recovered, error) {
-	if t.Value > 0 {
-		return v.recoverState(t)
+// recoverOrBirth accepts a state of the disk; while nothing was ever committed, that is the empty one (6.5). Where the current
+// state was committed in PARALLEL, its frames may not have become durable: then the state before it is accepted too (4.6).
+func (v *Volume) recoverOrBirth(r epoch.Record) (*recovered, error) {
+	if r.Current.Value > 0 {
+		found, err := v.recoverState(r.Current)
+		if r.Before.Value == 0 || !errors.Is(err, ErrRollback) {
+			return found, err
+		}
+		behind, berr := v.recoverState(r.Before)
+		switch {
+		case berr == nil:
+			v.log.Warn().Uint64("counter", uint64(r.Before.Value)).Msg("the last commit's frames are not on the volume: going on one commit behind, as PARALLEL allows")
+			return behind, nil
+		case errors.Is(berr, ErrRollback):
+			return nil, err
+		}
+		return nil, berr // the device did not read: that says nothing about the state
 	}
 	v.blobs.reset()
 	for _, s := range v.opts.Stores {
@@ -312,40 +339,21 @@ func (v *Volume) writeOpeningFrame(seg *segment, found *recovered, manifest [32]
 	defer v.freeDMA(dma)
 	f.tag = sealInto(&v.scratch, f, &h, dma)
 	seg.end, seg.lastTag = 1, f.tag
-	v.epochNumber = h.epoch
+	v.epochs.number, v.epochs.firstNumber = h.epoch, h.epoch
 	return f, v.writeThrough(seg.lba, dma)
 }
 
-// commitOpening commits the opening frame, sends the same request again while the outcome is unknown, and sets the watermarks.
+// commitOpening commits the opening frame, confirms it again if the answer took longer than the lease, and sets the watermarks.
 func (v *Volume) commitOpening(ctx context.Context, request epoch.CommitRequest, f *frame) error {
-	backoff := commitBackoffMin
-	for {
-		result := make(chan error, 1)
-		v.service.Commit(request, func(s epoch.Stamp, err error) {
-			if err == nil {
-				v.time.stamped(s)
-			}
-			result <- err
-		})
-		var err error
-		select {
-		case err = <-result:
-		case <-ctx.Done():
-			return fmt.Errorf("commit of the opening frame: %w", ctx.Err())
+	for try := 0; try == 0 || !v.lease.holds(); try++ {
+		if try == confirmationsMax {
+			return fmt.Errorf("commit of the opening frame: the counter's answers take longer than the fresh lease of %v: choose a longer one", v.lease.length)
 		}
-		if err == nil {
-			break
+		began, err := v.commitUntilAnswered(ctx, request)
+		if err != nil {
+			return fmt.Errorf("commit of the opening frame: %w", err)
 		}
-		if errors.Is(err, epoch.ErrFenced) || errors.Is(err, epoch.ErrConflict) || errors.Is(err, epoch.ErrNoRecord) {
-			return fmt.Errorf("commit of the opening frame: %w: %w", ErrFenced, err)
-		}
-		v.log.Warn().Err(err).Msg("commit of the opening frame failed; outcome unknown, sending it again")
-		select {
-		case <-time.After(backoff):
-		case <-ctx.Done():
-			return fmt.Errorf("commit of the opening frame: %w: %w", ctx.Err(), err)
-		}
-		backoff = min(2*backoff, commitBackoffMax)
+		v.lease.renewed(began, v.clock)
 	}
 	if err := v.syncCounter(); err != nil { // embedded: before serving (issue of a lagging counter)
 		return err
@@ -355,9 +363,46 @@ func (v *Volume) commitOpening(ctx context.Context, request epoch.CommitRequest,
 	v.commit.committed, v.commit.synced = p, p
 	v.commit.at = v.clock.Monotonic()
 	v.sealedSegment, v.sealedSeq, v.sealedTag, v.sealedLast = f.seg, 0, f.tag, f.last
-	v.tailSegment, v.tailBlock, v.epochStart = f.seg, 1, f.last
+	v.tailSegment, v.tailBlock, v.epochs.start = f.seg, 1, f.last
+	v.sealedPoint, v.commit.before = p, p
 	v.applied.Store(uint64(f.last))
 	v.durable.Store(uint64(f.last))
 	v.fresh.Store(uint64(f.last))
 	return nil
+}
+
+// confirmationsMax bounds how often an opening is confirmed because the answer took longer than the lease.
+const confirmationsMax = 10
+
+// commitUntilAnswered sends the same request again while its outcome is unknown, and says when the attempt that succeeded began.
+func (v *Volume) commitUntilAnswered(ctx context.Context, request epoch.CommitRequest) (began time.Duration, err error) {
+	backoff := commitBackoffMin
+	for {
+		began = v.clock.Monotonic()
+		result := make(chan error, 1)
+		v.service.Commit(request, func(s epoch.Stamp, err error) {
+			if err == nil {
+				v.time.stamped(s)
+			}
+			result <- err
+		})
+		select {
+		case err = <-result:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		if err == nil {
+			return began, nil
+		}
+		if refusedForGood(err) {
+			return 0, fmt.Errorf("%w: %w", ErrFenced, err)
+		}
+		v.log.Warn().Err(err).Msg("commit of the opening frame failed; outcome unknown, sending it again")
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		backoff = min(2*backoff, commitBackoffMax)
+	}
 }

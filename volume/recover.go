@@ -253,7 +253,8 @@ func (w *walker) firstPredecessor(seg *segment, shared []byte) (prev epoch.Tag) 
 
 // accepts is the rule of 6.4.2: everything up to the committed tag; after it only frames of the generation that committed it.
 func (w *walker) accepts(h *frameHeader) bool {
-	return !w.found || w.t.Gen != 0 && (h.gen == w.t.Gen || mutant.On(mutant.AcceptAnyGeneration))
+	return !w.found || w.t.Gen != 0 && (h.gen == w.t.Gen || mutant.On(mutant.AcceptAnyGeneration)) ||
+		mutant.On(mutant.AcceptAfterRollback) && h.gen == w.r.last.gen
 }
 
 func (w *walker) accept(seg *segment, block device.BlockCount, f *openedFrame) error {

@@ -252,7 +252,7 @@ func (v *Volume) syncCounter() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), syncTimeout)
 	defer cancel()
-	point := v.commit.committed
+	point := v.settled()
 	if err := v.service.Sync(ctx); err != nil {
 		return fmt.Errorf("flush of the trusted counter: %w", err)
 	}

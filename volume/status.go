@@ -38,6 +38,14 @@ type Status struct {
 	VolumeBytes      uint64
 	FreeBytes        uint64
 	Full             bool
+	Waiting          int           // epochs that have ended and are not committed; the open one comes on top
+	WindowEpochs     int           // how many may be uncommitted
+	Mode             string        // ordered or parallel, blocking or non-blocking
+	Committed        epoch.State   // the newest state that the counter confirmed
+	RoundTrip        time.Duration // of the last commit
+	EpochRate        float64       // epochs ended a second, since start
+	Lease            time.Duration // 0: none
+	LeaseLeft        time.Duration // negative: it has lapsed
 	LastCounterError error
 	Failure          error
 	StoreTime        int64 // ms
@@ -55,16 +63,37 @@ func (v *Volume) Status() Status {
 	v.leader.Lock()
 	s.Frames, s.Commits, s.BytesWritten = v.stats.frames, v.stats.commits, v.stats.bytesWritten
 	s.LastCounterError = v.commit.lastError
+	c := &v.commit
+	s.Committed = epoch.State{Value: c.committed.last, Tag: c.committed.tag, Gen: v.gen}
+	s.RoundTrip, s.Mode, s.WindowEpochs = c.trip, v.mode(), v.epochs.max
+	if s.Lease = v.lease.length; s.Lease > 0 {
+		s.LeaseLeft = time.Duration(v.lease.began.Load()) + s.Lease - v.clock.Monotonic()
+	}
 	s.FreeBytes = uint64(v.space.blocks().Bytes())
 	if s.UncommittedOps > 0 {
 		s.UncommittedAge = v.clock.Monotonic() - v.commit.at
 	}
 	v.leader.Unlock()
 	v.mu.Lock()
-	s.Epoch, s.Full = v.epochNumber, v.noSpace
+	s.Epoch, s.Full, s.Waiting = v.epochs.number, v.noSpace, len(v.epochs.ends)
+	if up := v.clock.Monotonic() - v.started; up > 0 {
+		s.EpochRate = float64(v.epochs.number-v.epochs.firstNumber) / up.Seconds()
+	}
 	for _, f := range v.pending {
 		s.UncommittedBytes += len(f.buf)
 	}
 	v.mu.Unlock()
 	return s
+}
+
+// mode names how epochs are committed.
+func (v *Volume) mode() string {
+	order, holds := "ordered", "non-blocking"
+	if v.opts.Parallel {
+		order = "parallel"
+	}
+	if v.opts.Blocking {
+		holds = "blocking"
+	}
+	return order + " " + holds
 }

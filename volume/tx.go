@@ -225,6 +225,7 @@ func (t *Tx) End() Counter {
 		v.set.Add(t.sum)
 		v.complete = v.last
 		v.bytes += uint64(t.bytes)
+		v.epochs.began(v.last, v.clock.Monotonic)
 		v.applied.Store(uint64(v.last))
 	}
 	t.v = nil

@@ -151,13 +151,22 @@ type Options struct {
 	SegmentBlocks  device.BlockCount // of a new volume; default 4096 (16 MiB); pinned in the superblock
 	FrameBytes     int               // soft limit of a frame; default 1 MiB
 	FramesInFlight int               // default 2
-	EpochLength    time.Duration     // default 10 ms (DESIGN.md 4.1: 1 to 281 ms)
+	EpochLength    time.Duration     // default 10 ms (DESIGN.md 4.1: 1 to 281 ms); negative: commits go back to back
 	EpochOps       int               // default 65536
 	EpochBytes     int               // default 64 MiB
 	Blobs          BlobOptions
-	Clock          Clock // default: the machine's
-	Log            zerolog.Logger
-	FormatForeign  bool // at birth, format over data that is not ours
+	// EpochsUncommitted is how many epochs may be uncommitted, the open one included; default 2. Blocking mode makes it one and
+	// holds mutations at the end of each epoch until its commit.
+	EpochsUncommitted int
+	Blocking          bool
+	// Parallel sends a commit together with the frames that it covers (DESIGN.md 4.6): a restart may then be one commit behind.
+	// Refused on a device that another server can reach.
+	Parallel bool
+	// FreshLease is how long after a commit began what is committed may be called fresh; 0: for ever (embedded counter).
+	FreshLease    time.Duration
+	Clock         Clock // default: the machine's
+	Log           zerolog.Logger
+	FormatForeign bool // at birth, format over data that is not ours
 }
 
 const (
@@ -181,6 +190,10 @@ func (o *Options) setDefaults() {
 	o.FramesInFlight = min(o.FramesInFlight, framesInFlightMax)
 	if o.EpochLength == 0 {
 		o.EpochLength = 10 * time.Millisecond
+	}
+	o.EpochLength = max(o.EpochLength, 0)
+	if o.EpochsUncommitted == 0 {
+		o.EpochsUncommitted = 2
 	}
 	if o.EpochOps == 0 {
 		o.EpochOps = 1 << 16

@@ -29,6 +29,7 @@ type Volume struct {
 	multisetKey   [32]byte
 	nameKey       [32]byte
 	time          storeClock
+	lease         freshLease
 	started       time.Duration
 
 	segments atomic.Pointer[[]*segment] // by ordinal - 1
@@ -42,26 +43,23 @@ type Volume struct {
 	wake     *wakeup       // wakes whoever sleeps on Fds
 
 	// The append side.
-	mu              sync.Mutex
-	tx              Tx
-	last            Counter // handed out
-	complete        Counter // of the last batch that has ended
-	set             Sum
-	open            *frame
-	closed          []*frame // in order, waiting to be sealed
-	pending         []*frame // all that are not durable yet, in order
-	tailSegment     *segment // where the next frame starts
-	tailBlock       device.BlockCount
-	ready           []*segment // opened ahead
-	wantReady       int
-	noSpace         bool
-	spareBufs       [][]byte
-	spareSpans      [][]span
-	bytes           uint64 // of records appended since start
-	epochNumber     epoch.Epoch
-	epochEnd        Counter // of the epoch that is closed and not committed; 0: none
-	epochStart      Counter // of the open one
-	epochStartBytes uint64
+	mu          sync.Mutex
+	tx          Tx
+	last        Counter // handed out
+	complete    Counter // of the last batch that has ended
+	set         Sum
+	open        *frame
+	closed      []*frame // in order, waiting to be sealed
+	pending     []*frame // all that are not durable yet, in order
+	tailSegment *segment // where the next frame starts
+	tailBlock   device.BlockCount
+	ready       []*segment // opened ahead
+	wantReady   int
+	noSpace     bool
+	spareBufs   [][]byte
+	spareSpans  [][]span
+	bytes       uint64 // of records appended since start
+	epochs      epochLedger
 
 	// The leader's.
 	leader        sync.Mutex
@@ -81,6 +79,7 @@ type Volume struct {
 	sealedSeq     uint64
 	sealedTag     epoch.Tag
 	sealedLast    Counter
+	sealedPoint   point
 	durablePoint  point // the newest frame of the durable prefix
 	commit        commitState
 	roll          rollState
@@ -109,7 +108,7 @@ type point struct {
 func (v *Volume) Reached(c Counter, l Level) bool {
 	switch l {
 	case LevelFresh:
-		return uint64(c) <= v.fresh.Load()
+		return uint64(c) <= v.fresh.Load() && v.lease.holds()
 	case LevelEverySec:
 		if v.failure.Load() == nil {
 			return true

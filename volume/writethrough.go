@@ -29,7 +29,7 @@ type throughState struct {
 // writesThrough reports whether a frame is written in this thread: it is short, nothing is in flight, and the device is fast.
 func (v *Volume) writesThrough(f *frame) (throughWriter, bool) {
 	w, ok := v.queue.(throughWriter)
-	if !ok || len(f.dma) > throughBytesMax || len(v.inflight) > 0 {
+	if !ok || v.opts.Parallel || len(f.dma) > throughBytesMax || len(v.inflight) > 0 {
 		return nil, false
 	}
 	t := &v.through

@@ -37,6 +37,17 @@ func (m *Memory) DeliverAt(i int) bool {
 	return true
 }
 
+// Drop loses the oldest commit under way for good: it never arrives. It reports whether there was one.
+func (m *Memory) Drop() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		return false
+	}
+	m.queue = m.queue[1:]
+	return true
+}
+
 // Replay delivers a copy of req, as a network may that kept the message, and tells nobody the answer.
 func (m *Memory) Replay(req epoch.CommitRequest) {
 	m.mu.Lock()

@@ -9,12 +9,13 @@ import (
 
 // benchCommand measures this machine. Each comparison is a command of its own below it.
 type benchCommand struct {
-	Redis   benchRedis   `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
-	IO      benchIO      `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
-	Abuse   benchAbuse   `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
-	Large   benchLarge   `cmd:"" help:"Compare large values with redis-server; measure what they do to small ones and to memory."`
-	Memory  benchMemory  `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
-	Counter benchCounter `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
+	Redis     benchRedis     `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
+	IO        benchIO        `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
+	Abuse     benchAbuse     `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
+	Large     benchLarge     `cmd:"" help:"Compare large values with redis-server; measure what they do to small ones and to memory."`
+	Memory    benchMemory    `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
+	Counter   benchCounter   `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
+	Freshness benchFreshness `cmd:"" help:"What freshness costs beside durability alone, by the length of epochs (the paper's Figure 11)."`
 }
 
 type benchRedis struct {
@@ -83,4 +84,19 @@ type benchCounter struct {
 // Run prints a line.
 func (b *benchCounter) Run(s *streams) error {
 	return bench.Counter(context.Background(), bench.CounterOptions{Stores: b.Stores, Time: b.Time, Dir: b.Dir}, s.out)
+}
+
+type benchFreshness struct {
+	RoundTrip time.Duration `default:"5ms" help:"The modelled counter service's."`
+	Slice     time.Duration `default:"300ms" help:"How long one side runs at a time."`
+	Rounds    int           `default:"5" help:"Rounds; each runs both sides, one after the other."`
+	Clients   int           `default:"64" help:"Clients of level durable."`
+	Plot      string        `help:"SVG file to write." placeholder:"FILE"`
+}
+
+// Run prints the table.
+func (b *benchFreshness) Run(s *streams) error {
+	return bench.Freshness(context.Background(), bench.FreshnessOptions{
+		RoundTrip: b.RoundTrip, Slice: b.Slice, Rounds: b.Rounds, Clients: b.Clients, Plot: b.Plot, Out: s.out,
+	})
 }

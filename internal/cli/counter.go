@@ -46,11 +46,14 @@ const (
 
 // counterServe is "cvmstore counter serve".
 type counterServe struct {
-	Dir         string  `default:"./cvmstore-counter" help:"Directory of its database and keys; made with mode 0700 if it is missing."`
-	Listen      string  `default:"127.0.0.1:7433" help:"Where to listen."`
-	Rate        float64 `default:"5000" help:"Requests a second of one identity before they are slowed down."`
-	Connections int     `default:"16" help:"Connections of one identity."`
-	LogFormat   string  `default:"auto" enum:"auto,console,json" help:"auto: console on a terminal, json otherwise."`
+	Dir         string   `default:"./cvmstore-counter" help:"Directory of its database and keys; made with mode 0700 if it is missing."`
+	Listen      string   `default:"127.0.0.1:7433" help:"Where to listen."`
+	Etcd        []string `help:"Members of an etcd cluster that keeps the counters instead of a file in dir: HOST:PORT, with commas." placeholder:"LIST"`
+	EtcdCert    string   `help:"Key and certificate for etcd, PEM in one file." placeholder:"FILE"`
+	EtcdCA      string   `name:"etcd-ca" help:"Whose certificates etcd's members show, PEM. Without it etcd is spoken to in plaintext: loopback only." placeholder:"FILE"`
+	Rate        float64  `default:"5000" help:"Requests a second of one identity before they are slowed down."`
+	Connections int      `default:"16" help:"Connections of one identity."`
+	LogFormat   string   `default:"auto" enum:"auto,console,json" help:"auto: console on a terminal, json otherwise."`
 }
 
 // Run serves until a signal.
@@ -105,6 +108,9 @@ func (c *counterServe) run(ctx context.Context, log zerolog.Logger) (err error) 
 
 // openStore opens the back end.
 func (c *counterServe) openStore(path string, log zerolog.Logger) (service.Store, error) {
+	if len(c.Etcd) > 0 {
+		return c.openEtcd(log)
+	}
 	log.Warn().Msg("one file holds all counters: whoever puts an older one back rolls every store back. Keep it where the stores' " +
 		"hosts have no access, never restore it from a backup, or use a replicated back end (docs/OPERATIONS.md)")
 	return boltstore.Open(path)

@@ -27,10 +27,15 @@ type options struct {
 	blobSize     int64 // bytes; 0: no blobs
 	cipher       string
 	epochLength  time.Duration
+	epochBytes   int64
+	epochMode    string
+	commitOrder  string
 	formatOver   string // the volume whose foreign data may be overwritten at birth
 	insecurePort bool
 
-	nvme nvmeOptions // a volume on an NVMe controller
+	nvme                        nvmeOptions // a volume on an NVMe controller
+	epochOps, epochsUncommitted int
+	freshLease                  int // ms
 
 	logLevel, logFile, logFormat string
 

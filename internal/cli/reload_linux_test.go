@@ -78,7 +78,7 @@ func TestHangupReloadsTheCertificate(t *testing.T) {
 	space.Attach(v)
 	lines := make(logLines, 100)
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, &o, zerolog.New(lines), v, space) }()
+	go func() { ended <- run(ctx, &o, zerolog.New(lines), v, space, nil) }()
 	expect := func(want string) {
 		t.Helper()
 		for {

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"context"
 	"crypto/ed25519"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/remote"
 	"cvmstore/epoch/wire"
+	"cvmstore/resp"
 )
 
 // remoteCounter is the counter service as one server sees it.
@@ -63,4 +67,32 @@ func (p *parts) counterName(o *options) string {
 		return o.counterURL
 	}
 	return o.counterPath()
+}
+
+// Receipt implements resp.Receipter: the service signs a Read whose nonce is the claim, and the VM signs both.
+func (r *remoteCounter) Receipt(ctx context.Context, claim wire.Claim) ([]byte, error) {
+	read, signed, err := r.client.ReadSigned(ctx, claim.Store, claim.Nonce())
+	if err != nil {
+		return nil, err
+	}
+	if read.Record.Gen != claim.Gen || read.Record.Current.Gen != claim.Gen || read.Record.Current.Value < claim.Counter {
+		return nil, fmt.Errorf("generation %d is no longer in charge: %w", claim.Gen, epoch.ErrFenced)
+	}
+	return wire.SealReceipt(&claim, signed, r.vm), nil
+}
+
+// receipts is what signs them, nil without a service.
+func (p *parts) receipts() resp.Receipter {
+	if p.remote == nil {
+		return nil
+	}
+	return p.remote
+}
+
+// lease is the fresh lease: without a service there is nobody who could fence this server and not be seen by it.
+func (p *parts) lease(o *options) time.Duration {
+	if p.remote == nil {
+		return 0
+	}
+	return time.Duration(o.freshLease) * time.Millisecond
 }

@@ -56,7 +56,7 @@ func TestFencedServerEnds(t *testing.T) {
 	space.Attach(v)
 	lines := make(logLines, 100)
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, &o, zerolog.New(lines), v, space) }()
+	go func() { ended <- run(ctx, &o, zerolog.New(lines), v, space, nil) }()
 
 	conn, err := net.Dial("tcp", address(t, lines))
 	if err != nil {

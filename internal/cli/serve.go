@@ -113,23 +113,26 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	defer func() { err = errors.Join(err, dev.Close()) }()
 
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes(), BlobBytes: o.blobBytes()})
-	volumeOptions := volume.Options{
-		Device: dev, Counter: p.counter, Keys: p.keys,
-		Stores:        map[volume.Store]volume.Replayer{volume.StoreKeys: space},
-		SegmentBlocks: device.BlocksFor(int(o.segmentSize)),
-		EpochLength:   o.epochLength,
-		Log:           log,
-		FormatForeign: o.formatOver != "" && o.formatOver == o.volumePath(),
-	}
-	o.reopen = func(ctx context.Context) (*volume.Volume, error) {
-		return volume.Open(ctx, volumeOptions)
-	}
+	vo := o.volumeOptions()
+	vo.Device, vo.Counter, vo.Keys, vo.Log, vo.FreshLease = dev, p.counter, p.keys, log, p.lease(o)
+	vo.Stores = map[volume.Store]volume.Replayer{volume.StoreKeys: space}
+	o.reopen = func(ctx context.Context) (*volume.Volume, error) { return volume.Open(ctx, vo) }
 	v, err := o.reopen(ctx)
 	if err != nil {
 		return err
 	}
 	space.Attach(v)
-	return run(ctx, o, log, v, space)
+	return run(ctx, o, log, v, space, p.receipts())
+}
+
+// volumeOptions is what the settings say of a volume.
+func (o *options) volumeOptions() volume.Options {
+	return volume.Options{
+		SegmentBlocks: device.BlocksFor(int(o.segmentSize)),
+		EpochLength:   o.epochLength, EpochOps: o.epochOps, EpochBytes: int(o.epochBytes),
+		EpochsUncommitted: o.epochsUncommitted, Blocking: o.epochMode == "blocking", Parallel: o.commitOrder == "parallel",
+		FormatForeign: o.formatOver != "" && o.formatOver == o.volumePath(),
+	}
 }
 
 // openVolumeDevice opens the file or block device of the volume, or takes the NVMe controller that is open already.

@@ -81,16 +81,31 @@ func storeSettings() []setting {
 			"Cipher of a new store. Fixed when the key file is made."),
 		{
 			name: "epoch-length", kind: resp.KindInt, def: "10",
-			help: "Milliseconds between two commits to the counter while no reply waits for one, 1 to 281.",
+			help: "Milliseconds between two commits to the counter while no reply waits for one, 1 to 281; 0: back to back.",
 			set: func(o *options, v string) error {
 				n, err := strconv.Atoi(v)
-				if err != nil || n < 1 || n > 281 {
-					return fmt.Errorf("argument must be between 1 and 281 inclusive")
+				if err != nil || n < 0 || n > 281 {
+					return fmt.Errorf("argument must be between 0 and 281 inclusive")
 				}
 				o.epochLength = time.Duration(n) * time.Millisecond
+				if n == 0 {
+					o.epochLength = -1
+				}
 				return nil
 			},
 		},
+		count("epoch-ops", "65536", 1, 1<<24, func(o *options) *int { return &o.epochOps },
+			"Mutations after which an epoch ends."),
+		memory("epoch-bytes", "64mb", 4096, func(o *options) *int64 { return &o.epochBytes },
+			"Bytes of records after which an epoch ends."),
+		enum("epoch-mode", []string{"non-blocking", "blocking"}, func(o *options) *string { return &o.epochMode },
+			"blocking: mutations are held at the end of each epoch until its commit, so that one epoch at most is uncommitted"),
+		count("epochs-uncommitted", "2", 2, 16, func(o *options) *int { return &o.epochsUncommitted },
+			"How many epochs may be uncommitted in non-blocking mode: what an adversarial restart can take from level durable."),
+		enum("commit-order", []string{"ordered", "parallel"}, func(o *options) *string { return &o.commitOrder },
+			"parallel: a commit goes together with its frames; a restart may then be one commit behind, fresh replies included"),
+		count("fresh-lease", "10000", 0, 600_000, func(o *options) *int { return &o.freshLease },
+			"Milliseconds after which nothing is called fresh any more unless the counter service has confirmed it; 0: never. Off with the embedded counter."),
 		text("format-over", func(o *options) *string { return &o.formatOver },
 			"Make the new volume over data that is not cvmstore's: must be the same path as the volume's."),
 		{
@@ -134,6 +149,20 @@ func oneOf(values []string, field func(*options) *string) func(*options, string)
 		}
 		*field(o) = v
 		return nil
+	}
+}
+
+func count(name, def string, least, most int, field func(*options) *int, help string) setting {
+	return setting{
+		name: name, kind: resp.KindInt, def: def, help: help,
+		set: func(o *options, v string) error {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < least || n > most {
+				return fmt.Errorf("argument must be between %d and %d inclusive", least, most)
+			}
+			*field(o) = n
+			return nil
+		},
 	}
 }
 

@@ -96,7 +96,7 @@ func TestFileRefuses(t *testing.T) {
 		`port = 1.5`:              `not a fraction`,
 		`[server]` + "\nport = 1": `not a table`,
 		`cipher = "rot13"`:        `aegis, aes-256-gcm`,
-		`epoch-length = 300`:      `between 1 and 281`,
+		`epoch-length = 300`:      `between 0 and 281`,
 		`segment-size = "1kb"`:    `at least`,
 		`volume-size = "lots"`:    `memory value`,
 		"port = 1\nport = 2":      `line 2`,

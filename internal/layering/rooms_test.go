@@ -64,6 +64,7 @@ var libraries = []struct {
 	{"github.com/tidwall/redcon", []string{"resp", "bench"}, "replies are written in resp"},
 	{"github.com/alecthomas/kong", []string{"internal/cli", "bench"}, "flags are read in internal/cli"},
 	{"github.com/BurntSushi/toml", []string{"internal/cli", "seal", "bench"}, "configuration files are read in internal/cli, policies in seal/attest"},
+	{"go.etcd.io", []string{"epoch"}, "the counter's back ends are epoch's"},
 	{"crypto/aes", []string{"volume", "ioengine", "seal", "bench"}, "sealing is done in volume and ioengine"},
 	{"net", []string{"resp", "epoch", "seal", "internal/cli", "internal/ops", "internal/archive", "bench", "e2e"}, "sockets belong to resp and to the services"},
 }

@@ -48,6 +48,24 @@ const (
 	LoseDelete                // keyspace: a delete is not journaled
 	SplitTransaction          // 4.8: the commands of one transaction are not one batch
 	IgnoreWatch               // keyspace: a transaction goes on although a watched key has changed
+
+	// The counter's protocol and its epochs.
+	CommitBeforeDurable // 4: ORDERED commits a state whose frames may not be durable
+	ParallelAhead       // 4.6: commit k goes before the frames of epoch k-1 are durable
+	FreshNotDurable     // 4.6: committed is reported as fresh before it is durable
+	ParallelFreesEarly  // 4.6: freed space waits for one commit only
+	KeepBefore          // 4.6: ORDERED leaves the state before acceptable
+	OneEpochMore        // 4.4: one epoch more than promised may be uncommitted
+	BlockingLeaks       // 4.1: blocking mode does not hold mutations
+	ForgetEpochs        // 4.4: a commit of a part of an epoch counts for all
+	RetryAsNew          // 9: an unknown outcome is taken for a failure
+	AssumeCommitted     // 9: an unknown outcome is taken for a success
+	IgnoreFence         // 9: a fenced server goes on
+	SkipSecondLook      // 6.4.1: the disk is not read again after another server was in charge
+	ForgetLease         // 9: what is committed stays fresh for ever
+	LeaseFromAnswer     // 9: the lease counts from the answer
+	AcceptAfterRollback // 6.4.2: frames after the tag of an authorised rollback are accepted
+	IgnoreFloor         // 9: the opening after an authorised rollback starts below what it replaced
 	end
 )
 

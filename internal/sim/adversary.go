@@ -95,6 +95,10 @@ func (w *world) hideFrames() string {
 		return w.rewindSuperblock()
 	}
 	committed, known := d.committed[w.deadState.Tag], w.record().Current == w.deadState
+	must := committed
+	if w.p.parallel { // a restart may be one commit behind
+		must = d.committed[w.record().Before.Tag]
+	}
 	from := w.rng.IntN(len(d.frames))
 	if committed < len(d.frames) && chance(w.rng, 70) {
 		from = committed + w.rng.IntN(len(d.frames)-committed)
@@ -114,7 +118,7 @@ func (w *world) hideFrames() string {
 			continue // nothing newer was there
 		}
 		w.hidden = append(w.hidden, hiddenBlock{f.lba, old})
-		if known && i < committed {
+		if known && i < must {
 			w.mustRefuse = "a committed frame was taken away"
 		}
 	}

@@ -137,23 +137,29 @@ func (w *world) disconnect() {
 	}
 }
 
-// checkWindow: at most two epochs are uncommitted (DESIGN.md 4.4). The batch that fills an epoch may overshoot it.
+// checkWindow: no more than the promised number of epochs is uncommitted (DESIGN.md 4.4). The batch that fills an epoch may
+// overshoot it.
 func (w *world) checkWindow() {
 	rec := w.record()
 	if w.p.epochOps > 1000 || rec.Gen != rec.Current.Gen || w.fenced {
 		return
 	}
-	sum, large, larger := 0, 0, 0 // the two largest batches
+	var sizes []int
+	sum := 0
 	for _, b := range slices.Backward(w.model.batches) {
 		if b.last <= rec.Current.Value {
 			break
 		}
 		sum += b.records
-		if large = max(large, b.records); large > larger {
-			large, larger = larger, large
-		}
+		sizes = append(sizes, b.records)
 	}
-	if bound := 2*(w.p.epochOps-1) + large + larger; sum > bound {
-		failf("4.4: %d mutations are uncommitted, two epochs are at most %d", sum, bound)
+	slices.Sort(sizes)
+	epochs := w.p.windowEpochs()
+	bound := epochs * (w.p.epochOps - 1)
+	for _, n := range sizes[max(0, len(sizes)-epochs):] {
+		bound += n
+	}
+	if sum > bound {
+		failf("4.4: %d mutations are uncommitted, %d epochs are at most %d", sum, epochs, bound)
 	}
 }

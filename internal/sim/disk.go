@@ -128,7 +128,11 @@ func (d *disk) checkReuse(lba device.LBA, n device.BlockCount) {
 	if d.w.fenced {
 		return
 	}
-	committed := d.committed[d.w.counter.Durable(d.w.store()).Current.Tag]
+	rec := d.w.counter.Durable(d.w.store())
+	committed := d.committed[rec.Current.Tag]
+	if rec.Before.Value > 0 { // a restart may be one commit behind
+		committed = d.committed[rec.Before.Tag]
+	}
 	for i := range d.manifests {
 		m := &d.manifests[i]
 		if lba+device.LBA(n) <= m.lba || m.lba+device.LBA(m.n) <= lba {

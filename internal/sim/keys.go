@@ -19,9 +19,13 @@ type keySource struct {
 }
 
 func newKeySource(seed uint64, suite string) *keySource {
+	return newKeySourceOf([16]byte{1}, seed, suite)
+}
+
+func newKeySourceOf(store [16]byte, seed uint64, suite string) *keySource {
 	var secret [32]byte
 	binary.LittleEndian.PutUint64(secret[:], seed)
-	k, err := seal.NewKeys([16]byte{1}, suite, secret)
+	k, err := seal.NewKeys(store, suite, secret)
 	if err != nil {
 		panic(err)
 	}

@@ -73,6 +73,9 @@ func (l *line) Commit(req epoch.CommitRequest, done func(epoch.Stamp, error)) {
 		w.messages = append(w.messages, req)
 		if _, known := l.s.disk.committed[req.Tag]; !known {
 			l.s.disk.committed[req.Tag] = l.s.disk.prefix
+			if req.Parallel { // its frames are on their way with it
+				l.s.disk.committed[req.Tag] = len(l.s.disk.frames)
+			}
 		}
 		w.counter.Commit(req, done)
 	case l.s.trip.step("opening commit", true):
@@ -115,6 +118,10 @@ func (l *line) Close() error { return nil }
 
 // counterFault decides what befalls a call of the counter.
 func (w *world) counterFault(c epochtest.Call) epochtest.Fault {
+	if f := w.nextCommit; f != epochtest.FaultNone && c == epochtest.CallCommit {
+		w.nextCommit = epochtest.FaultNone
+		return f
+	}
 	if !w.p.counterFaults || w.healed {
 		return epochtest.FaultNone
 	}

@@ -98,6 +98,16 @@ func (m *model) put(list []undo, db int, key string, to *item, c, last volume.Co
 	return list
 }
 
+// endBefore returns the end of the newest batch that lies within a committed state.
+func (m *model) endBefore(c volume.Counter) volume.Counter {
+	for _, b := range slices.Backward(m.batches) {
+		if b.last <= c {
+			return b.last
+		}
+	}
+	return 0
+}
+
 // cut goes back to the end of the batch whose last counter is c (0: to the beginning). It reports whether there is one.
 func (m *model) cut(c volume.Counter) bool {
 	n := len(m.batches)

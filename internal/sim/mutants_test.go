@@ -50,6 +50,23 @@ var mutantNames = map[mutant.ID]string{
 	mutant.LoseDelete:             "LoseDelete",
 	mutant.SplitTransaction:       "SplitTransaction",
 	mutant.IgnoreWatch:            "IgnoreWatch",
+
+	mutant.CommitBeforeDurable: "CommitBeforeDurable",
+	mutant.ParallelAhead:       "ParallelAhead",
+	mutant.FreshNotDurable:     "FreshNotDurable",
+	mutant.ParallelFreesEarly:  "ParallelFreesEarly",
+	mutant.KeepBefore:          "KeepBefore",
+	mutant.OneEpochMore:        "OneEpochMore",
+	mutant.BlockingLeaks:       "BlockingLeaks",
+	mutant.ForgetEpochs:        "ForgetEpochs",
+	mutant.RetryAsNew:          "RetryAsNew",
+	mutant.AssumeCommitted:     "AssumeCommitted",
+	mutant.IgnoreFence:         "IgnoreFence",
+	mutant.SkipSecondLook:      "SkipSecondLook",
+	mutant.ForgetLease:         "ForgetLease",
+	mutant.LeaseFromAnswer:     "LeaseFromAnswer",
+	mutant.AcceptAfterRollback: "AcceptAfterRollback",
+	mutant.IgnoreFloor:         "IgnoreFloor",
 }
 
 // directedOnly are the mutants that no random seed can meet, because other checks stop the same attack first, or because what they
@@ -57,6 +74,10 @@ var mutantNames = map[mutant.ID]string{
 var directedOnly = map[mutant.ID]string{
 	mutant.AcceptOlderManifest: "matters to fresh data only once manifests drop segments",
 	mutant.DropMultiset:        "guards against a store that loses records",
+	mutant.ForgetLease:         "a second server waits for the first to die, so nothing old is ever served",
+	mutant.LeaseFromAnswer:     "the same",
+	mutant.AcceptAfterRollback: "the owner's order is no accident",
+	mutant.IgnoreFloor:         "the same",
 	mutant.SkipCounterCheck:    "the place and the segment's life are in the associated data",
 }
 

@@ -39,6 +39,10 @@ type plan struct {
 	counterFaults   bool
 	diskFaults      bool
 	adversary       bool
+	parallel        bool // commits go with their frames
+	blocking        bool // mutations are held at the end of each epoch
+	epochsMax       int  // uncommitted ones
+	lease           time.Duration
 	shared          bool // the device says that somebody else may be writing
 	bigBatches      bool
 	clockJumps      bool
@@ -76,6 +80,7 @@ func newPlan(rng *rand.Rand) plan {
 		shared:         chance(rng, 30),
 	}
 	p.blobBytes = choose(rng, -1, -1, 20, 200, 1000, 5000)
+	p.mode(rng)
 	p.powerCutsLikely, p.garbage = chance(rng, 50), chance(rng, 30)
 	if chance(rng, 5) {
 		p.suite = seal.SuiteAESGCM
@@ -105,6 +110,31 @@ func newPlan(rng *rand.Rand) plan {
 		p.blocksMax = max(p.blocksMax, p.blocks)
 	}
 	return p
+}
+
+// mode draws the epochs' mode: half of the seeds have the default, ORDERED and non-blocking.
+func (p *plan) mode(rng *rand.Rand) {
+	p.epochsMax = choose(rng, 2, 2, 2, 3)
+	switch rng.IntN(6) {
+	case 0, 1:
+		p.parallel, p.shared = true, false
+	case 2:
+		p.blocking = true
+	}
+	if !p.shared && chance(rng, 25) { // a start on a shared device waits for it in earnest
+		p.lease = choose(rng, 20*time.Millisecond, time.Second, 10*time.Second)
+	}
+}
+
+// windowEpochs is how many epochs may be uncommitted.
+func (p *plan) windowEpochs() int {
+	switch {
+	case p.blocking:
+		return 1
+	case p.epochsMax == 0:
+		return 2
+	}
+	return p.epochsMax
 }
 
 // level draws a client's level; fresh is the default and the most demanding.

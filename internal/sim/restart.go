@@ -83,7 +83,7 @@ func (w *world) settle(s *server, tr *trip, err error) bool {
 		w.openings[gen] = true
 	}
 	if gen != 0 {
-		w.choices[gen] = choice{s.tap.last, w.tampered, s.line.opened.Current.Value}
+		w.choices[gen] = choice{s.tap.last, w.tampered, s.line.opened.Current.Value, s.line.opened.Before.Value}
 	}
 	if tr.at != "" {
 		w.note("crash in Open of generation %d: %s", gen, tr.at)
@@ -137,12 +137,23 @@ func (w *world) opensSeen(r epoch.OpenReply) {
 func (w *world) accept(c choice) {
 	m := w.model
 	before := m.newest()
+	var floor volume.Counter
+	if w.p.parallel {
+		floor = m.endBefore(c.behind)
+	}
 	if !m.cut(c.recovered) {
 		failf("the recovered state ends at counter %d, where no batch of the accepted history ends (it ends at %d)", c.recovered, before)
 	}
 	if c.tampered && w.p.lagging && c.base < w.ackFresh { // the embedded counter lost the commit: nothing protects it
 		w.ackFresh = min(w.ackFresh, c.recovered)
 		w.count("surfaced: fresh replies lost with the embedded counter's last commits")
+	}
+	if w.p.parallel && c.tampered && c.behind > 0 && w.ackFresh > c.recovered { // 4.6: the last epoch, not more
+		if c.recovered < floor {
+			failf("4.6: recovery ends at %d, more than one commit behind (the state before is %d)", c.recovered, floor)
+		}
+		w.ackFresh = c.recovered
+		w.count("surfaced: the last epoch's fresh replies lost in PARALLEL")
 	}
 	if w.ackFresh > c.recovered {
 		failf("an acknowledged fresh reply depends on %d, recovery ends at %d", w.ackFresh, c.recovered)
@@ -166,8 +177,8 @@ func (w *world) checkRecovered(s *server) {
 	base := s.line.opened.Current
 	gen := s.line.opened.Gen
 	delete(w.choices, gen)
-	highest := max(w.model.highest, base.Value)
-	w.accept(choice{s.tap.last, w.tampered, base.Value})
+	highest := max(w.model.highest, base.Value, s.line.opened.Floor)
+	w.accept(choice{s.tap.last, w.tampered, base.Value, s.line.opened.Before.Value})
 	applied, durable, fresh := s.v.Watermarks()
 	if applied != durable || durable != fresh || applied > highest+1<<32 || applied <= highest {
 		failf("6.4.5: the opening frame's counter is %d, the highest before was %d", applied, highest)

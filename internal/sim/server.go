@@ -95,6 +95,7 @@ func (s *server) open() error {
 		Device: s.disk, Counter: s.line, Keys: s.w.keys, Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: s.tap},
 		SegmentBlocks: p.segmentBlocks, FrameBytes: p.frameBytes, FramesInFlight: p.framesInFlight,
 		EpochLength: p.epochLength, EpochOps: p.epochOps, EpochBytes: p.epochBytes, Clock: &s.w.clock,
+		EpochsUncommitted: p.epochsMax, Blocking: p.blocking, Parallel: p.parallel, FreshLease: p.lease,
 		FormatForeign: s.w.formatForeign,
 		Blobs:         volume.BlobOptions{ChunkBytes: 4096, Buffers: 6, Depth: 4, Ahead: 2},
 	})
@@ -201,7 +202,7 @@ func (s *server) wordError(c *command, err error) string {
 		w.full = true
 	case errors.Is(err, volume.ErrTooLarge):
 		w.count("batch too large")
-		if c.verb != vMSet && c.verb != vMSetNX && (c.verb != vMulti || w.p.blobBytes < 0) {
+		if c.verb != vMSet && c.verb != vMSetNX && c.verb != vMulti {
 			failf("%v: %v", c, err)
 		}
 	case errors.Is(err, volume.ErrFailed), errors.Is(err, volume.ErrFenced):

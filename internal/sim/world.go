@@ -57,7 +57,8 @@ type world struct {
 	archive       []*memdev.Snapshot
 	hidden        []hiddenBlock
 	messages      []epoch.CommitRequest
-	dead          *disk // the last server's view: where its frames lie
+	nextCommit    epochtest.Fault // for directed scenarios: befalls the next commit
+	dead          *disk           // the last server's view: where its frames lie
 	deadState     epoch.State
 	faultInOpen   bool
 	mayBeDamaged  bool // a start was accepted on a disk that was tampered with
@@ -76,6 +77,7 @@ type choice struct {
 	recovered volume.Counter
 	tampered  bool
 	base      volume.Counter // what the trusted counter held
+	behind    volume.Counter // the state before it, where that is acceptable too
 }
 
 // errInjected is what injected device faults report.

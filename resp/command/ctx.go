@@ -3,6 +3,7 @@ package command
 import (
 	"time"
 
+	"cvmstore/epoch/wire"
 	"cvmstore/keyspace"
 	"cvmstore/resp/pubsub"
 	"cvmstore/volume"
@@ -139,6 +140,11 @@ type Server interface {
 	// Gather runs visit for every session of every loop, each on its own loop, and returns what visit appended. ok is false
 	// when other loops have yet to answer: the command returns ErrPark with Park.Answer and asks again when resumed.
 	Gather(c *Ctx, visit func(s *Session, now int64, out []byte) []byte) (out []byte, ok bool)
+	// Receipt asks for the receipt of a claim, after which the command returns ErrPark with Park.Answer; without a claim, resumed, it
+	// returns what came of it.
+	Receipt(c *Ctx, claim *wire.Claim) (receipt []byte, asked bool, err error)
+	// ReplyTimeout bounds how long a command waits for the trusted counter.
+	ReplyTimeout() time.Duration
 	Stats() *Stats
 	ResetStats()
 	// Latencies calls emit for each command that was executed, with its histogram.
@@ -170,6 +176,8 @@ type Volume interface {
 	Reached(volume.Counter, volume.Level) bool
 	Watermarks() (applied, durable, fresh volume.Counter)
 	Status() volume.Status
+	// Lapsed: nothing may be called fresh now, until the counter has confirmed this server again.
+	Lapsed() bool
 	Err() error
 	Now() int64
 }

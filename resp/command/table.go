@@ -73,7 +73,7 @@ var (
 func init() {
 	for _, family := range [][]Command{
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
-		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(),
+		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), pubsubCommands(), hyperloglogCommands(),
 	} {
