@@ -163,6 +163,8 @@ func (d *Device) Reserve(n device.BlockCount) (bool, error) {
 	return true, nil
 }
 
+var errStuck = errors.New("the controller did not stop: the memory that it knows of stays allocated")
+
 // Busy reports whether queues are open.
 func (d *Device) Busy() bool {
 	d.mu.Lock()
@@ -189,7 +191,7 @@ func (d *Device) Close() error {
 		d.dead = errClosed
 	}
 	if d.stuck.Load() {
-		return err // what the controller knows of stays allocated
+		return fmt.Errorf("nvme: close: %w", errors.Join(errStuck, err))
 	}
 	for _, h := range d.pairs {
 		if h != nil {
