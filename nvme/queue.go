@@ -116,7 +116,11 @@ func (d *Device) makeLocked(i, n int, shared *sync.Mutex) (*hardware, error) {
 	}
 	h.sqDoor, h.cqDoor = newDoorbell(d.bar, d.ctrl.caps.stride, i+1, 0), newDoorbell(d.bar, d.ctrl.caps.stride, i+1, 1)
 	if err := d.ctrl.create(p); err != nil {
-		// The controller may know of the rings, so they stay allocated.
+		// The controller may know of one of the rings.
+		d.recoverLocked(h.life, err)
+		if !d.stuck.Load() {
+			h.freeMemory(d.dma)
+		}
 		return nil, err
 	}
 	d.pairs[i] = h
@@ -163,7 +167,9 @@ func (d *Device) revive(h *hardware) {
 	}
 	h.reset()
 	if h.broken == nil {
-		h.broken = d.ctrl.create(h.pair)
+		if h.broken = d.ctrl.create(h.pair); h.broken != nil {
+			d.recoverLocked(h.life, h.broken) // it may know of one of the rings
+		}
 	}
 }
 
@@ -233,7 +239,8 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// leave gives a queue's share of its pair back, and the pair with its last user.
+// leave gives a queue's share of its pair back, and the pair with its last user. A pair that is broken the controller does not know:
+// it was reset for that, or given up.
 func (d *Device) leave(q *Queue) {
 	d.mu.Lock()
 	h, life := q.h, d.life.Load()

@@ -40,6 +40,10 @@ func (d *Device) stopLocked() error {
 func (d *Device) recover(life uint32, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.recoverLocked(life, why)
+}
+
+func (d *Device) recoverLocked(life uint32, why error) {
 	if d.life.Load() != life || d.dead != nil {
 		return
 	}
