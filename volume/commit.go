@@ -106,7 +106,7 @@ func (v *Volume) commitDue() bool {
 		v.closeEpochLocked() // hold what comes until this is committed
 	}
 	if target.tag == c.committed.tag {
-		return false
+		return v.confirms()
 	}
 	if end := v.epochs.first(); end != 0 && target.complete >= end {
 		return true
@@ -151,7 +151,7 @@ func (v *Volume) sendCommit() {
 		c.target, c.first = v.commitPoint(), now
 		c.request = epoch.CommitRequest{
 			Store: v.store, Gen: v.gen, Expected: c.committed.tag, Value: c.target.last, Tag: c.target.tag,
-			Parallel: v.opts.Parallel || mutant.On(mutant.KeepBefore),
+			Parallel: v.opts.Parallel && !v.confirms() || mutant.On(mutant.KeepBefore),
 		}
 		v.mu.Lock()
 		v.epochs.endAt(c.target, now)
@@ -214,6 +214,13 @@ func (v *Volume) commitResult() {
 // refusedForGood says whether the service's answer means that this server is not, or no longer, in charge.
 func refusedForGood(err error) bool {
 	return errors.Is(err, epoch.ErrFenced) || errors.Is(err, epoch.ErrConflict) || errors.Is(err, epoch.ErrNoRecord)
+}
+
+// confirms says whether a commit goes out that only tells the service that the current state is durable now, so that no restart goes
+// back behind it and what it freed may be used. It does in PARALLEL, when space is wanted and no later commit brings that about.
+func (v *Volume) confirms() bool {
+	c := &v.commit
+	return v.blobs.starving && c.before.seq < c.committed.seq && c.committed.seq <= v.durablePoint.seq && v.commitPoint().tag == c.committed.tag
 }
 
 // raiseFresh moves the fresh watermark: what is committed, and durable too (in PARALLEL one may come before the other).
