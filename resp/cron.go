@@ -24,6 +24,9 @@ func (l *loop) cron() {
 	if l.blobs != nil {
 		l.stepStreams(true)
 	}
+	if l.num == 0 {
+		l.invalidate(nil) // tracking-table-max-keys may have become smaller
+	}
 	if l.num != 0 {
 		return
 	}

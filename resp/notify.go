@@ -22,6 +22,7 @@ type keyEvent struct {
 	key     []byte
 	name    string
 	counter volume.Counter
+	number  uint64 // of the event, in the order in which they happened
 	origin  uint64 // the session that caused it; 0: none
 	whole   bool   // of the whole database
 	change  bool
@@ -32,6 +33,7 @@ type events struct {
 	sync.Mutex
 	list     []keyEvent
 	some     atomic.Bool
+	number   atomic.Uint64
 	settling sync.Mutex
 }
 
@@ -45,7 +47,7 @@ func (srv *Server) onEvent(e keyspace.Event) {
 	}
 	srv.events.Lock()
 	key, whole := keptKey(e.Key)
-	srv.events.list = append(srv.events.list, keyEvent{e.DB, key, e.Name, e.Counter, originOf(e.Name, e.Origin), whole, e.Change})
+	srv.events.list = append(srv.events.list, keyEvent{e.DB, key, e.Name, e.Counter, srv.events.number.Add(1), originOf(e.Name, e.Origin), whole, e.Change})
 	srv.events.Unlock()
 	srv.events.some.Store(true)
 }

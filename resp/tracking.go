@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,10 +22,13 @@ type tracking struct {
 	sync.Mutex
 	some     atomic.Int64
 	clients  map[uint64]*tracker
-	keys     map[string]map[uint64]struct{} // by key: the clients that have read it
+	keys     map[string]map[uint64]readAt // by key: the clients that have read it
 	items    int
 	prefixes map[string]*broadcast
 }
+
+// readAt says when a client has read a key, first and last since it was told of a change: the number of the newest event by then.
+type readAt struct{ first, last uint64 }
 
 // tracker is one client that tracks.
 type tracker struct {
@@ -58,7 +62,7 @@ func (v *view) Track(c *command.Ctx, o command.Tracking) error {
 	if old == nil {
 		old = &tracker{s: s}
 		if t.clients == nil {
-			t.clients, t.keys, t.prefixes = map[uint64]*tracker{}, map[string]map[uint64]struct{}{}, map[string]*broadcast{}
+			t.clients, t.keys, t.prefixes = map[uint64]*tracker{}, map[string]map[uint64]readAt{}, map[string]*broadcast{}
 		}
 		t.clients[s.ID] = old
 		t.some.Add(1)
@@ -95,7 +99,10 @@ func (srv *Server) untrack(s *session) {
 			}
 		}
 	}
-	delete(t.clients, s.ID)
+	if delete(t.clients, s.ID); len(t.clients) == 0 { // nobody hears of a flush any more
+		clear(t.keys)
+		t.items = 0
+	}
 	t.some.Add(-1)
 	s.Tracking = command.Tracking{}
 }
@@ -120,32 +127,46 @@ func (l *loop) remember(s *session, c *command.Ctx) {
 	t := &l.srv.tracking
 	t.Lock()
 	defer t.Unlock()
+	now := l.srv.events.number.Load()
 	for _, k := range keys {
 		ids := t.keys[string(k)]
 		if ids == nil {
-			ids = map[uint64]struct{}{}
+			ids = map[uint64]readAt{}
 			t.keys[string(k)] = ids
 		}
-		if _, there := ids[s.ID]; !there {
-			ids[s.ID] = struct{}{}
+		at, there := ids[s.ID]
+		if !there {
 			t.items++
+			at.first = now // a change before, of the same EXEC or not yet settled, is in what was read
 		}
+		ids[s.ID] = readAt{at.first, now}
 	}
 	if int64(len(t.keys)) > l.config.TrackingKeys && l.config.TrackingKeys > 0 {
 		l.srv.events.some.Store(true) // settle makes room
 	}
 }
 
-// takeLocked takes a key out of the table and adds what is to be sent about it.
-func (t *tracking) takeLocked(out []invalidation, key string, origin uint64, seen volume.Counter) []invalidation {
+// takeLocked takes out of the table who has read a key before the event with that number, and adds what is to be sent to them.
+func (t *tracking) takeLocked(out []invalidation, key string, number, origin uint64, seen volume.Counter) []invalidation {
 	ids := t.keys[key]
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		at := ids[id]
+		if at.first >= number {
+			continue
+		}
+		if at.last >= number { // it has read the key again since
+			ids[id] = readAt{at.last, at.last}
+		} else {
+			t.items--
+			delete(ids, id)
+		}
 		if c := t.clients[id]; c != nil && !c.Broadcast && !(c.NoLoop && id == origin) {
 			out = append(out, invalidation{c, []string{key}, seen})
 		}
 	}
-	t.items -= len(ids)
-	delete(t.keys, key)
+	if len(ids) == 0 {
+		delete(t.keys, key)
+	}
 	return out
 }
 
@@ -172,7 +193,7 @@ func (l *loop) invalidate(events []keyEvent) {
 					b.seen = max(b.seen, e.counter)
 				}
 			}
-			out = t.takeLocked(out, string(e.key), e.origin, e.counter)
+			out = t.takeLocked(out, string(e.key), e.number, e.origin, e.counter)
 		}
 	}
 	out = t.broadcastLocked(out)
@@ -181,7 +202,7 @@ func (l *loop) invalidate(events []keyEvent) {
 		if limit <= 0 || int64(len(t.keys)) <= limit {
 			break
 		}
-		out = t.takeLocked(out, k, 0, 0)
+		out = t.takeLocked(out, k, math.MaxUint64, 0, 0)
 	}
 	t.Unlock()
 	for _, inv := range out {

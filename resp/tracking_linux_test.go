@@ -49,6 +49,18 @@ func TestTracking(t *testing.T) {
 		c.send(wire("EXEC"))
 		c.expect("*2\r\n_\r\n+OK\r\n")
 		c.expect(invalid("k"))
+		// What the same transaction, or a pipeline, changed before it was read is in what was read.
+		c.transact(words("SET k w"), words("GET k"))
+		c.untold("changed before it was read")
+		// What it had read before that, it is told of, and of what comes after.
+		c.do("MULTI")
+		c.do("SET", "k", "z")
+		c.do("GET", "k")
+		c.send(wire("EXEC"))
+		c.expect("*2\r\n+OK\r\n$1\r\nz\r\n")
+		c.expect(invalid("k"))
+		other.do("SET", "k", "x")
+		c.expect(invalid("k"))
 		c.do("GET", "k")
 		other.do("FLUSHALL")
 		c.expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")

@@ -123,6 +123,7 @@ func infoMemory(t *infoText) {
 	used := t.c.Srv.UsedMemory()
 	t.num("used_memory", used)
 	t.str("used_memory_human", human(used))
+	t.num("mem_not_counted_for_evict", 0)
 	t.num("used_memory_rss", m.resident)
 	t.str("used_memory_rss_human", human(m.resident))
 	t.num("used_memory_peak", m.total)
