@@ -16,6 +16,8 @@ type benchCommand struct {
 	Memory    benchMemory    `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter   benchCounter   `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 	Freshness benchFreshness `cmd:"" help:"What freshness costs beside durability alone, by the length of epochs (the paper's Figure 11)."`
+	YCSB      benchYCSB      `cmd:"" name:"ycsb" help:"Compare what YCSB's Redis binding sends with redis-server: load, then workloads A to F."`
+	ZSet      benchZSet      `cmd:"" name:"zset" help:"Fill one sorted set; print bytes a member, what one ZADD takes and a restart."`
 }
 
 type benchRedis struct {
