@@ -6,8 +6,9 @@ import "encoding/binary"
 // is ever moved, and the garbage collector sees only the chunks.
 type names struct {
 	chunks [][]byte
-	used   int      // bytes taken of the last chunk of small names
-	cur    int      // its index
+	cur    int      // index of the chunk that small names go to
+	size   int      // its length; 0: there is none yet
+	used   int      // bytes of it that are taken
 	free   []uint64 // for each class the newest free place; a free place holds the one before it
 	gone   []uint32 // chunks of single long names that are free
 	bytes  int      // allocated
@@ -37,12 +38,9 @@ func (a *names) add(name []byte) uint64 {
 		copy(b, name)
 		return at
 	}
-	if len(a.chunks) == 0 || a.used+class*nameClass > len(a.chunks[a.cur]) {
-		size := nameChunkMin
-		if len(a.chunks) > 0 {
-			size = min(max(2*len(a.chunks[a.cur]), nameChunkMin), nameChunkMax)
-		}
-		a.cur, a.used = a.chunk(size), 0
+	if a.used+class*nameClass > a.size {
+		a.size = min(max(2*a.size, nameChunkMin), nameChunkMax)
+		a.cur, a.used = a.chunk(a.size), 0
 	}
 	at := uint64(a.cur)<<32 | uint64(a.used)
 	copy(a.chunks[a.cur][a.used:], name)

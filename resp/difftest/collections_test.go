@@ -76,7 +76,7 @@ func (g *generator) collectionCommand() []string {
 		default:
 			cmd = g.listCommand()
 		}
-		if !g.queueing || !slices.Contains(unordered, cmd[0]) && !slices.Contains(scans, cmd[0]) {
+		if !g.queueing || !slices.Contains(unordered, cmd[0]) && !slices.Contains(scans, cmd[0]) && !strings.HasSuffix(cmd[0], "RANK") {
 			return cmd
 		}
 	}
