@@ -28,8 +28,6 @@ type load struct {
 	fill     bool   // the keys come in turn rather than by chance
 }
 
-const loadTimeout = 2 * time.Minute
-
 // generator is one run.
 type generator struct {
 	load

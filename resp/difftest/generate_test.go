@@ -72,7 +72,10 @@ func (g *generator) farAt() string {
 
 func (g *generator) next() []string {
 	cmd := g.plain()
-	for !strings.HasSuffix(cmd[0], "SCAN") && g.chance(25) { // of a SCAN, the cursor and where it stops are each server's own
+	// Of a SCAN, the cursor and where it stops are each server's own; a pop or pick without its count takes a random one; ZINCRBY's
+	// words in place of a number are told apart by no more than the error's text.
+	own := strings.HasSuffix(cmd[0], "SCAN") || cmd[0] == "SPOP" || strings.Contains(cmd[0], "RAND") || cmd[0] == "ZINCRBY"
+	for !own && !strings.HasPrefix(cmd[1%len(cmd)], "y") && g.chance(25) {
 		i := 1 + g.rng.IntN(len(cmd))
 		switch {
 		case i == len(cmd):
