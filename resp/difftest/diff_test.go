@@ -13,7 +13,10 @@ import (
 var (
 	lasts   = flag.Duration("for", 4*time.Second, "how long random commands are sent")
 	careful = flag.Bool("careful", false, "compare all that the servers hold after each command: finds the one that makes a difference")
-	first   = flag.Uint64("seed", 0, "seed of the first round; 0: rounds 1, 2, 3 ...")
+	// Off until the differences that it finds are looked into: infinite scores that meet in ZUNIONSTORE (seed 38), 17 digits of large
+	// scores in ZSCAN and ZPOPMIN (seed 15).
+	collections = flag.Bool("collections", false, "send the commands of hashes, sets, sorted sets and lists as well")
+	first       = flag.Uint64("seed", 0, "seed of the first round; 0: rounds 1, 2, 3 ...")
 )
 
 const (
