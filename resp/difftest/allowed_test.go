@@ -34,8 +34,12 @@ var allowed = []difference{
 	},
 	{
 		[]string{"OBJECT REFCOUNT"},
-		"in Redis it depends on history whether a small number is shared: COPY makes one of its own",
-		func(ours, theirs string) bool { return ours == ":2147483647\r\n" && theirs == ":1\r\n" },
+		"in Redis it depends on history whether a small number is shared (COPY makes one of its own), and the queue of a transaction refers to values too",
+		func(ours, theirs string) bool {
+			a, ok := integer(ours)
+			b, ok2 := integer(theirs)
+			return ok && ok2 && (a == 1 || a == 2147483647) && b >= 1
+		},
 	},
 	{
 		[]string{"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "OBJECT IDLETIME"},
