@@ -28,7 +28,6 @@ func TestRepliesThatAreNotTheOracles(t *testing.T) {
 		{"RESTORE k 0 x", "-BUSYKEY Target key name already exists.\r\n"},
 		{"RESTORE k x x REPLACE", notInt},
 		{"RESTORE k -1 x REPLACE", "-ERR Invalid TTL value, must be >= 0\r\n"},
-		{"SETBIT k 4294967295 1", "-ERR value of 536870912 bytes exceeds the limit of 1048239 bytes\r\n"},
 		{"SWAPDB x 1", "-ERR invalid first DB index\r\n"},
 		{"SWAPDB 1 x", "-ERR invalid second DB index\r\n"},
 		{"SWAPDB 1 4", "-ERR DB index is out of range\r\n"},
