@@ -204,11 +204,13 @@ func (t *Tx) Jobs() (list []*volume.Transfer) {
 
 // TakeOver moves what was asked for and supplied from another transaction, for a command that will run again in this one.
 func (t *Tx) TakeOver(from *Tx) {
-	t.supplied = append(t.supplied, from.supplied...)
-	t.jobs = append(t.jobs, from.jobs...)
+	for at, payload := range from.supplied {
+		t.Supply(at, payload)
+	}
 	clear(from.supplied)
+	t.jobs = append(t.jobs, from.jobs...)
 	clear(from.jobs)
-	from.supplied, from.jobs = from.supplied[:0], from.jobs[:0]
+	from.jobs = from.jobs[:0]
 }
 
 func (t *Tx) forgetJobs() {

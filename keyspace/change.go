@@ -10,18 +10,19 @@ import (
 // the same index. All follow one rule: the highest counter wins, and of two equal ones the later place, because compaction
 // moves records with their counters unchanged (DESIGN.md 6.3). Recovery leaves sums, counts and what died for Settle.
 
-// ledger takes the changes of the multiset hash, and which records died: the batch (volume.Tx).
-type ledger interface {
+// Ledger takes the changes of the multiset hash, and which records died: the batch (volume.Tx).
+type Ledger interface {
 	Add(x volume.Sum)
 	Remove(x volume.Sum)
 	Dead(at volume.Place, size int)
+	DeadMany(segment volume.Place, records, bytes int64)
 }
 
 // writer changes tables and their multiset items.
 type writer struct {
 	s    *Space
 	v    *volume.Volume
-	l    ledger // nil: recovery
+	l    Ledger // nil: recovery
 	item []byte // scratch
 }
 
@@ -91,6 +92,11 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 	e.setKind(r.typ, r.encoding)
 	w.hold(tb, e, r.blob)
 	e.value, e.place, e.size = c, at, uint32(size)
+	if e.large() {
+		if e.ref = r.incarnation; e.ref == 0 {
+			e.ref = uint64(c)
+		}
+	}
 	if c > e.counter { // else recovery has seen a newer expiry of this value already
 		e.counter, e.expiry = c, r.expiry
 	}
@@ -199,7 +205,7 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	}
 	for _, t := range w.s.types {
 		if t != nil {
-			t.Flush(tb.number)
+			t.Flush(tb.number, w.l)
 		}
 	}
 }
@@ -224,7 +230,8 @@ func (w *writer) databaseHash(db int) volume.Sum {
 	return w.v.ItemHash(volume.StoreKeys, w.item, w.s.swapped[db])
 }
 
-// drop tells the type that the value behind ref is gone, since c.
+// drop tells the type, or the blobs, that the value behind ref is gone, since c. Recovery tells no type: which large values are
+// left shows in the end (Type.Found).
 func (w *writer) drop(tb *table, e *entry, c volume.Counter) {
 	if id := e.blob(); id != 0 {
 		tb.blobs.release(w.v, id, c)
@@ -232,10 +239,10 @@ func (w *writer) drop(tb *table, e *entry, c volume.Counter) {
 		e.access &^= flagBlob
 		return
 	}
-	if e.ref != 0 {
-		w.s.types[e.typ()].Drop(e.ref)
-		e.ref = 0
+	if e.ref != 0 && e.large() && w.l != nil {
+		w.s.types[e.typ()].Drop(e.ref, w.l)
 	}
+	e.ref = 0
 }
 
 // hold makes a blob, if there is one, the value of an entry. The entry takes over a reference.

@@ -17,7 +17,7 @@ type entry struct {
 	value   volume.Counter // of the value's record; of the delete record if buried; 0 while only its expiry is known
 	place   volume.Place   // of the value's record; of the delete record if buried
 	expiry  int64          // store time, ms, after which the key is gone; 0: never
-	ref     uint64         // strings: position in the stripe's ring, 0 if not there; blobs: their name; other types: their own
+	ref     uint64         // position in the stripe's ring, 0 if not there; of blobs their name, of a large value its incarnation
 	access  uint32         // low 24 bits: access clock (LRU seconds, or LFU); high 8: flags
 	metaSeg uint32         // segment of the newest expire record, if that is newer than the value; else see first
 }
@@ -37,14 +37,22 @@ const (
 
 	encodingShift = 28
 	encodingMax   = 15
-	accessMask    = 1<<24 - 1
-	keyLenMask    = 1<<24 - 1
-	typeShift     = 24
+
+	// EncodingLarge is the bit of a collection's encoding that says: its record is a header, the elements are records of their
+	// own. Strings have no such form.
+	EncodingLarge = 8
+
+	accessMask = 1<<24 - 1
+	keyLenMask = 1<<24 - 1
+	typeShift  = 24
 )
 
 func (e *entry) keyLen() int     { return int(e.lenType & keyLenMask) }
 func (e *entry) typ() TypeID     { return TypeID(e.lenType >> typeShift) }
 func (e *entry) encoding() uint8 { return uint8(e.access >> encodingShift) }
+
+// large says whether the value's record is the header of a collection whose elements are records of their own.
+func (e *entry) large() bool { return e.typ() != TypeString && e.encoding()&EncodingLarge != 0 }
 
 // live says whether the key exists (perhaps expired): it is neither buried nor half replayed.
 func (e *entry) live() bool { return e.access&flagsGone == 0 }

@@ -18,7 +18,8 @@ import (
 //	 4  4  key length, at most KeyMax
 //	 8  8  expiry   store time, ms; 0 none; never negative
 //	16  k  key
-//	    .. value   the rest
+//	    .. value   the rest; of a collection with the bit EncodingLarge: 8 bytes, its incarnation (the counter of the put that
+//	               created it), so that a key that was renamed finds the elements
 //
 //	KindPutBlob: a key whose value is a blob
 //	 0 16  as KindPut
@@ -102,6 +103,8 @@ type record struct {
 	key      []byte
 	value    []byte
 	blob     *volume.Blob // instead of value, once the pointer in it was adopted
+
+	incarnation uint64 // of a large collection; 0: the record's own counter
 }
 
 // encodePut writes r but for its value into p, and returns where the value goes. p has exactly the right size.
@@ -122,7 +125,21 @@ func decodePut(p []byte) (r record, err error) {
 	if r.typ == 0 || r.encoding > encodingMax || r.expiry < 0 {
 		return r, fmt.Errorf("put: type %d encoding %d expiry %d: %w", r.typ, r.encoding, r.expiry, errRecord)
 	}
+	if largePut(p) {
+		if len(rest) != incarnationSize {
+			return r, fmt.Errorf("put: header of %d bytes: %w", len(rest), errRecord)
+		}
+		r.incarnation = binary.LittleEndian.Uint64(rest)
+	}
 	return r, nil
+}
+
+// incarnationSize is the length of a large collection's value.
+const incarnationSize = 8
+
+// largePut says whether a put, which has a whole header, is that of a large collection.
+func largePut(p []byte) bool {
+	return TypeID(p[offType]) != TypeString && p[offEncoding]&EncodingLarge != 0
 }
 
 // putMeta returns how much of a put comes before its value.
@@ -130,7 +147,11 @@ func putMeta(p []byte) int {
 	if len(p) < putHeaderSize {
 		return len(p)
 	}
-	return min(len(p), putHeaderSize+int(binary.LittleEndian.Uint32(p[offKeyLen:])))
+	n := putHeaderSize + int(binary.LittleEndian.Uint32(p[offKeyLen:]))
+	if largePut(p) {
+		n += incarnationSize
+	}
+	return min(len(p), n)
 }
 
 func encodeExpire(p []byte, r *record) {

@@ -12,9 +12,9 @@ type Item struct {
 	Type      TypeID
 	Encoding  uint8
 	Expiry    int64          // ms; 0: never
-	ValueSize int            // bytes, of a string
+	ValueSize int            // bytes, of a value that is one record
 	Blob      bool           // the value is a blob
-	Ref       uint64         // the type's own; not for strings
+	Ref       uint64         // of a large value: its incarnation
 	Counter   volume.Counter // of the newest change
 }
 
@@ -45,13 +45,16 @@ func (t *Tx) itemOf(e *entry) Item {
 	it := Item{Type: e.typ(), Encoding: e.encoding(), Expiry: e.expiry, Counter: e.counter}
 	if id := e.blob(); id != 0 {
 		it.Blob, it.ValueSize = true, int(t.w.v.BlobByID(id).Size())
-	} else if it.Type == TypeString {
-		it.ValueSize = e.valueSize()
-	} else {
+	} else if e.large() {
 		it.Ref = e.ref
+	} else {
+		it.ValueSize = e.valueSize()
 	}
 	return it
 }
+
+// Large says whether the elements of the value are records of their own.
+func (it Item) Large() bool { return it.Ref != 0 }
 
 // live returns where a key's live entry is; i is -1 if the key is absent.
 func (t *Tx) live(key []byte) (spot, error) {
@@ -161,22 +164,24 @@ func (t *Tx) value(p spot) ([]byte, error) {
 		}
 		return val, nil
 	}
-	for i := range t.supplied {
-		if s := &t.supplied[i]; s.at == e.place && len(s.payload) == int(e.size) {
-			val, err := t.check(p, s.payload)
-			if err == nil {
-				e.ref = st.ring.append(val, st.locks)
-			}
-			return val, err
-		}
-	}
-	payload, err := t.Miss(volume.Fetch{
+	payload, err := t.Fetch(volume.Fetch{
 		At: e.place, Size: int(e.size), Counter: e.value, Kind: KindPut, Store: volume.StoreKeys,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return t.check(p, payload)
+	if val, err = t.check(p, payload); err == nil {
+		e.ref = st.ring.append(val, st.locks)
+	}
+	return val, err
+}
+
+// Fetch returns the payload of a record, if the caller has supplied it; else it takes note of the miss and returns ErrMiss.
+func (t *Tx) Fetch(f volume.Fetch) ([]byte, error) {
+	if payload, ok := t.supplied[f.At]; ok && len(payload) == f.Size {
+		return payload, nil
+	}
+	return t.Miss(f)
 }
 
 // check makes sure that a record which volume has verified is the one of this key: volume compared the counter, here the

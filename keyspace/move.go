@@ -9,9 +9,6 @@ import (
 // Commands that give a value another name or database. The transaction is begun with all names; a value that is on the
 // device only is fetched first (ErrMiss). Each is one batch: the put under the new name, and the delete of the old one.
 
-// ErrNotMovable is the answer for values that are more than one record. Their packages will bring their own copying.
-var ErrNotMovable = errors.New("ERR values of this type cannot be copied or moved yet")
-
 // ErrMoveTooLarge is the answer where value and new name are more than one record holds.
 var ErrMoveTooLarge = errors.New("ERR the value is too large for a key of that length")
 
@@ -44,8 +41,8 @@ func (t *Tx) occupied(p *passage) (bool, error) {
 // transfer loads the value, reserves and makes the changes. The expiry goes with the value. A blob stays where it is: the new key
 // points to it as well.
 func (t *Tx) transfer(p *passage) (err error) {
-	if p.item.Type != TypeString {
-		return ErrNotMovable
+	if p.item.Large() {
+		return t.transferLarge(p)
 	}
 	if p.value, p.blob, p.item, err = t.View(p.from, p.item.Type); err != nil {
 		return err

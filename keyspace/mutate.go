@@ -41,7 +41,7 @@ func (t *Tx) Put(key []byte, o Put, parts ...[]byte) {
 	} else {
 		t.created(p.entry())
 	}
-	if o.Type == TypeString {
+	if !p.entry().large() {
 		p.entry().ref = p.st.ring.append(value, p.st.locks)
 		if mutant.On(mutant.StaleCache) && old.typ() == TypeString && int(old.size) == size {
 			p.entry().ref = old.ref
@@ -69,6 +69,10 @@ func (t *Tx) bury(p spot, size int, event string) {
 	}
 	t.w.bury(t.tb, p, c, at, size)
 	p.buried(t.tb.number)
+	if t.before != "" {
+		t.changed(p, key, t.before, c)
+		t.before = ""
+	}
 	switch event {
 	case "expired":
 		p.st.expired++
@@ -89,15 +93,6 @@ func (t *Tx) SetExpiry(key []byte, at int64, event string) {
 	encodeExpire(payload, &record{table: t.tb.number, key: key, expiry: at})
 	t.w.setExpiry(t.tb, p, at, c, place)
 	t.changed(p, key, event, c)
-}
-
-// SetRef stores the type's own 64 bits for a key that is not a string.
-func (t *Tx) SetRef(key []byte, ref uint64) {
-	p := t.locate(key)
-	if p.i < 0 || !p.entry().live() || p.entry().typ() == TypeString {
-		panic("internal error: keyspace: ref of an absent key or a string")
-	}
-	p.entry().ref = ref
 }
 
 // changed tells those who watch.

@@ -103,5 +103,8 @@ func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) boo
 		sum.expires++
 		p.noteExpiry(e.expiry)
 	}
+	if e.large() {
+		w.s.types[e.typ()].Found(tb.number, stripeOf(e.hash), e.ref)
+	}
 	return true
 }

@@ -32,20 +32,18 @@ type Tx struct {
 	seen     volume.Counter
 	again    bool // the command will be run again: what was supplied is kept
 	misses   []volume.Fetch
-	supplied []supplied
-	jobs     []job // transfers that the command needs, and those that it got
+	supplied map[volume.Place][]byte // payloads of records that the caller fetched
+	jobs     []job                   // transfers that the command needs, and those that it got
 
 	memoKey  *byte // the key hashed last; commands look the same key up several times
 	memoLen  int
 	memoHash uint32
 
-	scratch []int // indices of a shard's entries, for scans
-}
+	random uint64 // seed of Random; 0: not yet drawn
+	drawn  uint64 // where its sequence is
 
-// supplied is the payload of a record that the caller fetched.
-type supplied struct {
-	at      volume.Place
-	payload []byte
+	before  string // event to tell of before the next delete
+	scratch []int  // indices of a shard's entries, for scans
 }
 
 // Begin locks the stripes of keys, in order. Keys may repeat. They must not change until End, nor may the slice.
@@ -79,6 +77,10 @@ func (t *Tx) begin(s *Space, db int) {
 	t.misses = t.misses[:0]
 	t.keys, t.changes, t.plan = nil, 0, plan{}
 	t.noting, t.absent, t.origin = false, t.absent[:0], 0
+	t.drawn = 0
+	if len(t.supplied) == 0 {
+		t.random = 0
+	}
 }
 
 func (t *Tx) lockHeld() {
@@ -150,15 +152,22 @@ func (t *Tx) Misses() []volume.Fetch { return t.misses }
 // Supply gives the next run of the command the payload of a record that it missed. The payload is the Tx's from then on,
 // and kept until a run ends without a miss, a busy volume, or Forget.
 func (t *Tx) Supply(at volume.Place, payload []byte) {
-	t.supplied = append(t.supplied, supplied{at, payload})
+	if t.supplied == nil {
+		t.supplied = make(map[volume.Place][]byte)
+	}
+	t.supplied[at] = payload
 }
 
 // Forget drops what was supplied, for a command that will not be run again.
 func (t *Tx) Forget() {
+	if len(t.supplied) > suppliedKeep {
+		t.supplied = nil // clearing it would go on costing what the largest command needed
+	}
 	clear(t.supplied)
-	t.supplied = t.supplied[:0]
 	t.forgetJobs()
 }
+
+const suppliedKeep = 64
 
 // Reserve opens the transaction's batch, with room for records of so many bytes in all. It comes before the first change
 // and after the last check: an error means that nothing was changed. Where a batch is open already (MULTI), it makes sure

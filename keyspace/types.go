@@ -22,11 +22,14 @@ const (
 type Type interface {
 	// Name is what the TYPE command answers.
 	Name() string
-	// Drop is called, under the key's lock, when the value behind ref is gone: overwritten, deleted, expired. ref is what
-	// the type stored with Tx.SetRef; Drop is not called for 0.
-	Drop(ref uint64)
+	// Drop is called, under the key's lock, when a large value (EncodingLarge) is gone: overwritten, deleted, expired. ref is
+	// its incarnation, or what the type stored with Tx.SetRef; Drop is not called for 0. What the value's elements added to
+	// the multiset hash is taken out of l, and their records are reported dead.
+	Drop(ref uint64, l Ledger)
 	// Flush is called, with all locks, when all keys of a table are gone at once. Drop is not called for them.
-	Flush(table uint16)
+	Flush(table uint16, l Ledger)
+	// Found is called at the end of recovery for each large value, from several goroutines: table and stripe are its key's.
+	Found(table uint16, stripe int, ref uint64)
 }
 
 // Elements is what a package brings whose types have records of their own, one an element: kinds of 32 and above.
@@ -86,9 +89,11 @@ func (s *Space) elementsOf(k volume.Kind) Elements {
 // stringType has nothing to drop: the ref of a string is a position in the ring, which forgets by itself.
 type stringType struct{}
 
-func (stringType) Name() string { return "string" }
-func (stringType) Drop(uint64)  {}
-func (stringType) Flush(uint16) {}
+func (stringType) Name() string              { return "string" }
+func (stringType) Drop(uint64, Ledger)       {}
+func (stringType) Flush(uint16, Ledger)      {}
+func (stringType) Found(uint16, int, uint64) {}
+
 func (s *Space) typeOf(id TypeID) Type {
 	if int(id) < len(s.types) {
 		return s.types[id]

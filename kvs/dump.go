@@ -19,11 +19,38 @@ func Dump(t *keyspace.Tx, key []byte) (payload []byte, ok bool, err error) {
 	if err != nil || !it.Exists() {
 		return nil, false, err
 	}
+	if _, ok := dumpKinds[it.Type]; !ok {
+		return nil, false, errNoDump
+	}
+	if it.Type != keyspace.TypeString {
+		v, err := whole(t, key, it.Type)
+		if err != nil {
+			return nil, false, err
+		}
+		return rdb.AppendValue(nil, &v), true, nil
+	}
 	val, _, err := t.Load(key, keyspace.TypeString)
 	if err != nil {
 		return nil, false, err
 	}
 	return rdb.AppendDump(nil, val), true, nil
+}
+
+var errNoDump = errors.New("ERR values of this type cannot be dumped yet")
+
+func restoreString(t *keyspace.Tx, key, val []byte, expiry int64) error {
+	if err := checkSize(t, key, len(val)); err != nil {
+		return err
+	}
+	c, err := prepare(t, key, source{bytes: val})
+	if err != nil {
+		return err
+	}
+	if err := t.Reserve(c.reserve(key), 1, volume.ClassNormal); err != nil {
+		return err
+	}
+	put(t, key, c, expiry, "restore")
+	return nil
 }
 
 // RestoreOptions of a RESTORE.
@@ -44,7 +71,7 @@ func Restore(t *keyspace.Tx, key, payload []byte, o RestoreOptions) error {
 	if it.Exists() && !o.Replace {
 		return ErrBusyKey
 	}
-	val, err := rdb.ParseDump(payload, lengthMax)
+	v, err := rdb.ParseValue(payload, lengthMax)
 	if err != nil {
 		return err
 	}
@@ -52,21 +79,18 @@ func Restore(t *keyspace.Tx, key, payload []byte, o RestoreOptions) error {
 		_, err := t.Del([][]byte{key})
 		return err
 	}
-	if err := checkSize(t, key, len(val)); err != nil {
-		return err
-	}
-	c, err := prepare(t, key, source{bytes: val})
-	if err != nil {
-		return err
-	}
-	if err := t.Reserve(c.reserve(key), 1, volume.ClassNormal); err != nil {
-		return err
-	}
 	expiry := int64(0)
 	if o.Expire {
 		expiry = o.Expiry
 	}
-	put(t, key, c, expiry, "restore")
+	if v.Kind == rdb.KindString {
+		err = restoreString(t, key, v.Items[0], expiry)
+	} else {
+		err = restoreWhole(t, key, &v, expiry)
+	}
+	if err != nil {
+		return err
+	}
 	t.SetUse(key, o.Idle, o.Uses)
 	return nil
 }

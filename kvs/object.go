@@ -15,6 +15,10 @@ func Encoding(t *keyspace.Tx, key []byte) (string, error) {
 	case err != nil || !it.Exists():
 		return "", err
 	case it.Type != keyspace.TypeString:
+		names := collectionEncodings[it.Type]
+		if i := int(it.Encoding &^ keyspace.EncodingLarge); i < len(names) {
+			return names[i], nil
+		}
 		return "", keyspace.ErrWrongType
 	}
 	return encodingNames[it.Encoding], nil

@@ -12,6 +12,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/seal"
 	"cvmstore/volume"
 )
@@ -65,6 +66,7 @@ func (r *rig) open() *rig {
 
 func (r *rig) tryOpen() error {
 	r.s = keyspace.New(r.space)
+	kvs.NewCollections(r.s, max(r.space.CacheBytes, 0))
 	o := r.volume
 	o.Device, o.Counter, o.Keys, o.Clock = r.dev, r.counter, r.keys, &r.clock
 	o.Stores = map[volume.Store]volume.Replayer{volume.StoreKeys: r.s}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cvmstore/kvs"
 )
 
 // Config holds every parameter of the front end. The zero value is not usable: start from DefaultConfig. A running server
@@ -50,6 +52,8 @@ type Config struct {
 	SlowlogLen    int64
 	LatencyMillis int64  // events that take at least so long are noted; 0: none
 	DebugCommand  string // no, yes, local
+
+	Limits kvs.Limits // encodings of collections
 
 	inert map[string]string // values of parameters that have no effect here; never changed in place
 

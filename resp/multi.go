@@ -86,10 +86,16 @@ func (l *loop) queueUp(s *session, c *command.Ctx) error {
 // spoil makes a refused command spoil the transaction that it was to be part of, and returns the error to answer.
 func (l *loop) spoil(s *session, args [][]byte, refused bool, err error) error {
 	m := s.multi
-	if m == nil || !m.open {
+	if m == nil {
 		return err
 	}
 	cmd, _ := command.Lookup(args)
+	if !m.open {
+		if refused && cmd != nil && cmd.Name == "exec" { // with a wrong number of arguments it ends what is watched all the same
+			l.endMulti(s)
+		}
+		return err
+	}
 	switch {
 	case cmd == nil || cmd.Name != "exec" && (refused || s.queues(cmd)):
 		m.spoiled = true

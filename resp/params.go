@@ -11,7 +11,7 @@ import (
 var levels = []string{"fresh", "durable", "everysec"}
 
 // params is the one table of parameters. Names and syntax are those of redis.conf where Redis has the parameter.
-var params = slices.Concat(networkParams(), tlsParams(), servingParams(), observingParams(), redisParams())
+var params = slices.Concat(networkParams(), tlsParams(), servingParams(), observingParams(), redisParams(), collectionParams())
 
 // networkParams are the parameters of listeners and clients.
 func networkParams() []Param {

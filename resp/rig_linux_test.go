@@ -17,6 +17,7 @@ import (
 	"cvmstore/epoch/epochtest"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/seal"
 	"cvmstore/volume"
 )
@@ -81,6 +82,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		log = zerolog.New(o.log)
 	}
 	r.space = keyspace.New(so)
+	kvs.NewCollections(r.space, 1<<20)
 	options := volume.Options{
 		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64, Blobs: blobs,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),

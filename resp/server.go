@@ -105,6 +105,7 @@ func New(o Options) (*Server, error) {
 	config := o.Config
 	s.config.Store(&config)
 	s.space.Observe(s.onEvent)
+	applyLimits(s.space, &config)
 	if o.Volume != nil {
 		applied, _, _ := o.Volume.Watermarks()
 		s.observed.SavedAt.Store(uint64(applied))

@@ -69,6 +69,7 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 	}
 	v.s.setMemory(&next)
 	v.s.config.Store(&next)
+	applyLimits(v.s.space, &next)
 	v.l.config = &next
 	v.l.level = levelOf(next.Durability)
 	return nil

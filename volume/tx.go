@@ -238,6 +238,13 @@ func (t *Tx) Remove(x Sum) { t.sum.Sub(x) }
 // too (Volume.Dead).
 func (t *Tx) Dead(at Place, size int) { t.v.Dead(at, size) }
 
+// DeadMany is Dead for records of one segment, which any place in it names: bytes is the sum of their payloads.
+func (t *Tx) DeadMany(segment Place, records, bytes int64) {
+	if seg := t.v.segmentAt(segment); seg != nil {
+		seg.live.Add(-(records*recOverhead + bytes))
+	}
+}
+
 // Dead says that nothing needs a record any more. Each record is counted as live from its Append on, and reported dead once:
 // this is how compaction finds the segments that are worth it.
 func (v *Volume) Dead(at Place, size int) {

@@ -19,6 +19,8 @@ type benchCommand struct {
 	Scale     benchScale     `cmd:"" help:"Restart volumes of 1, 3 and 10 million keys after a clean stop and after kill -9: time, bytes read, memory."`
 	Compact   benchCompact   `cmd:"" help:"Overwrite a nearly full volume: write amplification beside a simulation, latency during compaction."`
 	Load      benchLoad      `cmd:"" name:"scale-load" hidden:"" help:"The process that scale starts and kills."`
+	YCSB      benchYCSB      `cmd:"" name:"ycsb" help:"Compare what YCSB's Redis binding sends with redis-server: load, then workloads A to F."`
+	ZSet      benchZSet      `cmd:"" name:"zset" help:"Fill one sorted set; print bytes a member, what one ZADD takes and a restart."`
 }
 
 type benchRedis struct {

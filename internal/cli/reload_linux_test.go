@@ -22,6 +22,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/seal"
 	"cvmstore/volume"
 )
@@ -67,6 +68,7 @@ func TestHangupReloadsTheCertificate(t *testing.T) {
 	reload := make(chan os.Signal)
 	o.reload = reload
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
+	kvs.NewCollections(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: device.BlockCount(64),

@@ -18,6 +18,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/seal"
 	"cvmstore/volume"
 )
@@ -45,6 +46,7 @@ func TestFencedServerEnds(t *testing.T) {
 	o := defaultOptions()
 	o.server.Port = -1
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
+	kvs.NewCollections(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: 64,

@@ -18,6 +18,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/filedev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/resp"
 	"cvmstore/volume"
 )
@@ -112,7 +113,8 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 
-	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes(), BlobBytes: o.blobBytes()})
+	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes() * 3 / 4, BlobBytes: o.blobBytes()})
+	kvs.NewCollections(space, o.cacheBytes()/4)
 	vo := o.volumeOptions()
 	vo.Device, vo.Counter, vo.Keys, vo.Log, vo.FreshLease = dev, p.counter, p.keys, log, p.lease(o)
 	vo.Stores = map[volume.Store]volume.Replayer{volume.StoreKeys: space}

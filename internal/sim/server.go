@@ -89,6 +89,7 @@ func (w *world) newServer(dev *memdev.Device, tr *trip) *server {
 			return h.Sum64() * 0x9e3779b97f4a7c15
 		},
 	})
+	kvs.NewCollections(s.space, w.p.cacheBytes)
 	s.tap = &tap{Space: s.space}
 	return s
 }

@@ -14,6 +14,13 @@ func appendKeys(out [][]byte, cmd *Command, args [][]byte) [][]byte {
 	if cmd.Movable != nil {
 		return append(out, cmd.Movable(args)...)
 	}
+	if cmd.Counted > 0 {
+		n, err := parseInt(args[cmd.Counted])
+		for i := cmd.Counted + 1; err == nil && n > 0 && i < len(args); i++ {
+			out = append(out, args[i])
+			n--
+		}
+	}
 	if cmd.First == 0 {
 		return out
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 )
 
 func memoryCommands() []Command {
@@ -46,12 +47,12 @@ func memoryUsage(c *Ctx) error {
 		c.Reply.Null()
 		return nil
 	}
-	c.Reply.Int(usage(c.Args[2], it))
+	c.Reply.Int(usage(c, c.Args[2], it))
 	return nil
 }
 
-func usage(key []byte, it keyspace.Item) int64 {
-	return int64(entryBytes + len(key) + it.ValueSize)
+func usage(c *Ctx, key []byte, it keyspace.Item) int64 {
+	return int64(entryBytes+len(key)) + kvs.Memory(c.Tx, it)
 }
 
 func memoryStats(c *Ctx) error {

@@ -15,6 +15,7 @@ type Command struct {
 	First   int    // the first key's position, 0: no keys
 	Last    int    // the last key's position, negative: counted from the end
 	Step    int
+	Counted int // the position of the number of further keys, which follow it; 0: none
 	Locks   Locks
 	Body    int // position of the argument that may be a large value, 0: none; see TakesBody
 	Since   string
@@ -73,7 +74,7 @@ var (
 func init() {
 	for _, family := range [][]Command{
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
-		stringCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(),
+		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), pubsubCommands(), hyperloglogCommands(),
 	} {
@@ -87,7 +88,7 @@ func init() {
 func register(c, parent *Command) {
 	c.Index, c.parent = len(all), parent
 	all = append(all, c)
-	if (c.First > 0 || c.Movable != nil) && c.Locks == LockNone {
+	if (c.First > 0 || c.Counted > 0 || c.Movable != nil) && c.Locks == LockNone {
 		c.Locks = LockKeys
 	}
 	if parent == nil {

@@ -73,8 +73,8 @@ func undump(reply string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	val, err := rdb.ParseDump([]byte(p), 1<<20)
-	return string(val), err == nil
+	v, err := rdb.ParseValue([]byte(p), 1<<20)
+	return canonical(&v), err == nil
 }
 
 func sameSet(a, b []string) bool {

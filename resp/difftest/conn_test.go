@@ -128,7 +128,7 @@ func integer(reply string) (int64, bool) {
 // bulks returns the strings of an array of strings.
 func bulks(reply string) []string {
 	r := bufio.NewReader(strings.NewReader(reply))
-	if line, err := r.ReadString('\n'); err != nil || line[0] != '*' && line[0] != '~' {
+	if line, err := r.ReadString('\n'); err != nil || line[0] != '*' && line[0] != '~' && line[0] != '%' {
 		return nil
 	}
 	var out []string

@@ -72,7 +72,7 @@ func (g *generator) farAt() string {
 
 func (g *generator) next() []string {
 	cmd := g.plain()
-	for cmd[0] != "SCAN" && g.chance(25) { // of a SCAN, the cursor and where it stops are each server's own
+	for !strings.HasSuffix(cmd[0], "SCAN") && !strings.HasPrefix(cmd[1%len(cmd)], "y") && g.chance(25) { // of a SCAN, the cursor and where it stops are each server's own
 		i := 1 + g.rng.IntN(len(cmd))
 		switch {
 		case i == len(cmd):
@@ -95,6 +95,8 @@ func (g *generator) plain() []string {
 		return g.sessionCommand()
 	case g.chance(10):
 		return g.hllCommand()
+	case g.chance(2):
+		return g.collectionCommand()
 	}
 	switch n := g.rng.IntN(100); {
 	case n < 30:

@@ -16,6 +16,7 @@ import (
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
+	"cvmstore/kvs"
 	"cvmstore/resp"
 	"cvmstore/seal"
 	"cvmstore/volume"
@@ -66,6 +67,7 @@ func (s *server) open() {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	space := keyspace.New(keyspace.Options{Databases: databases, CacheBytes: 1 << 20})
+	kvs.NewCollections(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device: s.dev, Counter: s.counter, Keys: s.keys, SegmentBlocks: 1024, Log: zerolog.Nop(),
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: space},
