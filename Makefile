@@ -56,6 +56,14 @@ bench: build setup ## Compare SET and GET with redis-server, interleaved (ARGS="
 benchio: build ## Measure the sealed I/O path: a modelled drive, a file, ablations (ARGS="--only file --sizes-mib 16")
 	./bin/cvmstore bench io $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: build ## Restart 1, 3 and 10 million keys after a clean stop and kill -9 (ARGS="--keys 1000000")
+	./bin/cvmstore bench scale $(ARGS)
+
+.PHONY: bench-compact
+bench-compact: build ## Overwrite a nearly full volume: write amplification, latency (ARGS="--times 4")
+	./bin/cvmstore bench compact $(ARGS)
+
 .PHONY: sim
 sim: ## Run the simulator for SIMTIME (2m): seeds a second and faults injected
 	CVMSTORE_SIM=$(SIMTIME) go test -count=1 -timeout 30m -run 'TestSim$$' -v ./internal/sim

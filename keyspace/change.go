@@ -71,11 +71,14 @@ func (w *writer) credit(tb *table, p spot) {
 func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.Place, size int) bool {
 	e := p.entry()
 	if e.value > c {
+		w.older(e, at)
 		return false
 	}
 	if e.value == c {
 		if e.access&flagBuried == 0 {
+			first := w.first(e, at)
 			e.place = max(e.place, at)
+			e.setFirst(first)
 		}
 		return false
 	}
@@ -85,6 +88,7 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 	w.debit(tb, p)
 	w.drop(tb, e, c)
 	w.died(e, e.counter < c)
+	first := w.first(e, at)
 	e.setKind(r.typ, r.encoding)
 	w.hold(tb, e, r.blob)
 	e.value, e.place, e.size = c, at, uint32(size)
@@ -94,12 +98,24 @@ func (w *writer) put(tb *table, p spot, r *record, c volume.Counter, at volume.P
 		}
 	}
 	if c > e.counter { // else recovery has seen a newer expiry of this value already
-		e.counter, e.expiry, e.metaSeg = c, r.expiry, 0
+		e.counter, e.expiry = c, r.expiry
 	}
+	e.setFirst(first)
 	w.noteNewest(tb, c)
 	w.credit(tb, p)
 	return true
 }
+
+// first returns the oldest segment that may hold a record of the key once one more was appended, or replayed, at a place.
+func (w *writer) first(e *entry, at volume.Place) uint32 {
+	if e.counter == 0 {
+		return ordinal(at)
+	}
+	return min(e.first(), ordinal(at))
+}
+
+// older notes that recovery has found another record of the key, one that something newer has replaced.
+func (w *writer) older(e *entry, at volume.Place) { e.setFirst(w.first(e, at)) }
 
 // died reports that nothing needs the records of an entry any more, before it changes: that of its value or delete, and, with
 // expiry, that of a newer change of its expiry.
@@ -115,7 +131,7 @@ func (w *writer) died(e *entry, expiry bool) {
 
 func (w *writer) expiryDied(e *entry) {
 	if w.l != nil && e.counter > e.value && e.live() {
-		w.l.Dead(volume.Place(e.metaSeg)<<32, ExpireSize(e.keyLen()))
+		w.l.Dead(placeIn(e.metaSeg), ExpireSize(e.keyLen()))
 	}
 }
 
@@ -130,8 +146,10 @@ func (w *writer) noteNewest(tb *table, c volume.Counter) {
 func (w *writer) setExpiry(tb *table, p spot, expiry int64, c volume.Counter, at volume.Place) bool {
 	e := p.entry()
 	if e.counter > c {
+		w.older(e, at)
 		return false
 	}
+	first := w.first(e, at)
 	if e.counter < c {
 		w.debit(tb, p)
 		w.expiryDied(e)
@@ -139,7 +157,8 @@ func (w *writer) setExpiry(tb *table, p spot, expiry int64, c volume.Counter, at
 		w.noteNewest(tb, c)
 		w.credit(tb, p)
 	}
-	e.metaSeg = max(e.metaSeg, uint32(at>>32))
+	e.metaSeg = max(e.metaSeg, ordinal(at))
+	e.setFirst(first)
 	return true
 }
 
@@ -147,8 +166,10 @@ func (w *writer) setExpiry(tb *table, p spot, expiry int64, c volume.Counter, at
 func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size int) bool {
 	e := p.entry()
 	if e.counter > c {
+		w.older(e, at)
 		return false
 	}
+	first := w.first(e, at)
 	if e.counter < c {
 		if e.live() && w.l != nil {
 			w.s.indexed.Add(-keyCost(e.keyLen()))
@@ -158,10 +179,11 @@ func (w *writer) bury(tb *table, p spot, c volume.Counter, at volume.Place, size
 		w.died(e, true)
 		e.setKind(TypeNone, 0)
 		e.access |= flagBuried
-		e.counter, e.value, e.expiry, e.metaSeg, e.place = c, c, 0, 0, 0
+		e.counter, e.value, e.expiry, e.place = c, c, 0, 0
 		w.noteNewest(tb, c)
 	}
 	e.place, e.size = max(e.place, at), uint32(size)
+	e.setFirst(first)
 	return true
 }
 
@@ -176,7 +198,10 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	tb.sum, tb.live, tb.keyBytes, tb.expires, tb.newest = volume.Sum{}, 0, 0, 0, c
 	tb.blobs.releaseAll(w.v, c)
 	for i := range w.s.stripes {
-		w.s.stripes[i].dirs[tb.number] = nil
+		if d := w.s.stripes[i].dirs[tb.number]; d != nil {
+			w.s.graves.push(d)
+			w.s.stripes[i].dirs[tb.number] = nil
+		}
 	}
 	for _, t := range w.s.types {
 		if t != nil {

@@ -1,6 +1,9 @@
 package keyspace
 
-import "cvmstore/volume"
+import (
+	"cvmstore/internal/mutant"
+	"cvmstore/volume"
+)
 
 // What compaction asks of the keyspace (DESIGN.md 6.3): which records the index still names, and to move them.
 
@@ -10,7 +13,7 @@ func (s *Space) Live(v *volume.Volume, r volume.Record) bool {
 		return e.Live(v, r)
 	}
 	live := false
-	err := s.withRecord(r, func(m *moving) error {
+	err := s.withRecord(v, r, func(m *moving) error {
 		live = m.needed()
 		return nil
 	})
@@ -22,13 +25,16 @@ func (s *Space) Move(v *volume.Volume, r volume.Record) (moved bool, err error) 
 	if e := s.elementsOf(r.Kind); e != nil {
 		return e.Move(v, r)
 	}
-	err = s.withRecord(r, func(m *moving) error {
-		if !m.needed() {
+	err = s.withRecord(v, r, func(m *moving) error {
+		if !m.needed() && !mutant.On(mutant.MoveWithoutLock) {
 			return nil
 		}
 		t, err := v.Begin(r.Size, 1, volume.ClassMove)
 		if err != nil {
 			return err
+		}
+		if mutant.On(mutant.MoveNewCounter) {
+			r.Counter = t.Next()
 		}
 		payload, at := t.Append(volume.StoreKeys, r.Kind, r.Counter, r.Size)
 		copy(payload, r.Payload)
@@ -44,6 +50,7 @@ func (s *Space) Move(v *volume.Volume, r volume.Record) (moved bool, err error) 
 // moving is a record that compaction asks about, with the lock of what it belongs to.
 type moving struct {
 	s  *Space
+	v  *volume.Volume
 	r  volume.Record
 	tb *table // flushes and keys
 	p  spot   // keys
@@ -52,8 +59,8 @@ type moving struct {
 
 // withRecord calls f under the lock of the record's key, or under all locks if it is about a whole database. A record that does
 // not decode is nobody's: it was verified, so this program did not write it, and recovery would have refused it.
-func (s *Space) withRecord(r volume.Record, f func(m *moving) error) error {
-	m := &moving{s: s, r: r}
+func (s *Space) withRecord(v *volume.Volume, r volume.Record, f func(m *moving) error) error {
+	m := &moving{s: s, v: v, r: r}
 	var rec record
 	var err error
 	switch r.Kind {
@@ -96,7 +103,7 @@ func (m *moving) needed() bool {
 	c, at := m.r.Counter, m.r.Place
 	switch m.r.Kind {
 	case KindFlush:
-		return m.tb.flushed == c && m.tb.flushPlace == at
+		return m.tb.flushed == c && m.tb.flushPlace == at && m.v.Lists(0, at)
 	case KindSwap:
 		return m.s.swapped[m.sw.db[0]] == c || m.s.swapped[m.sw.db[1]] == c
 	}
@@ -105,9 +112,9 @@ func (m *moving) needed() bool {
 	case KindPut, KindPutBlob:
 		return e.live() && e.value == c && e.place == at
 	case KindExpire:
-		return e.live() && e.counter == c && e.value < c && e.metaSeg == uint32(at>>32)
+		return e.live() && e.counter == c && e.value < c && e.metaSeg == ordinal(at)
 	case KindDelete:
-		return e.access&flagBuried != 0 && e.counter == c && e.place == at
+		return e.access&flagBuried != 0 && e.counter == c && e.place == at && tombNeeded(m.v, e)
 	}
 	return false
 }
@@ -118,8 +125,11 @@ func (m *moving) point(at volume.Place) {
 	case KindFlush:
 		m.tb.flushPlace = at
 	case KindPut, KindPutBlob, KindDelete:
-		m.p.entry().place = at
+		e := m.p.entry()
+		first := e.first()
+		e.place = at
+		e.setFirst(first)
 	case KindExpire:
-		m.p.entry().metaSeg = uint32(at >> 32)
+		m.p.entry().metaSeg = ordinal(at)
 	}
 }

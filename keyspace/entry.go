@@ -19,7 +19,7 @@ type entry struct {
 	expiry  int64          // store time, ms, after which the key is gone; 0: never
 	ref     uint64         // position in the stripe's ring, 0 if not there; of blobs their name, of a large value its incarnation
 	access  uint32         // low 24 bits: access clock (LRU seconds, or LFU); high 8: flags
-	metaSeg uint32         // segment of the newest expire record, if that is newer than the value (for compaction)
+	metaSeg uint32         // segment of the newest expire record, if that is newer than the value; else see first
 }
 
 const entrySize = 64
@@ -31,7 +31,8 @@ var _ = [1]struct{}{}[unsafe.Sizeof(entry{})-entrySize]
 const (
 	flagBuried  = 1 << 24 // a tombstone: the key is absent, and counter says since when
 	flagPending = 1 << 25 // replay knows an expiry whose value is still to come
-	flagBlob    = 1 << 26 // the value is a blob, of which the entry holds a reference
+	flagOlder   = 1 << 26 // see first
+	flagBlob    = 1 << 27 // the value is a blob, of which the entry holds a reference
 	flagsGone   = flagBuried | flagPending
 
 	encodingShift = 28
@@ -75,3 +76,35 @@ func (e *entry) blob() volume.BlobID {
 
 // valueSize is the length of a string's value that is no blob, known without reading it.
 func (e *entry) valueSize() int { return int(e.size) - putHeaderSize - e.keyLen() }
+
+// first returns the oldest segment (its ordinal) that may hold a record of the key; 0: any of those that are older than the
+// entry's. It is what a tombstone must outlive (DESIGN.md 6.3). An entry has room for it in metaSeg only while no separate record
+// of its expiry needs that; then either the value's record is the oldest one, or flagOlder says that nobody knows.
+func (e *entry) first() uint32 {
+	switch {
+	case e.access&flagOlder != 0:
+		return 0
+	case e.counter > e.value && e.value != 0:
+		return ordinal(e.place)
+	}
+	return e.metaSeg
+}
+
+// setFirst notes it, after the entry has changed.
+func (e *entry) setFirst(first uint32) {
+	e.access &^= flagOlder
+	switch {
+	case e.counter == e.value:
+		e.metaSeg = first
+	case e.value != 0 && first == ordinal(e.place), e.value == 0 && first == e.metaSeg:
+		return
+	}
+	if first == 0 || e.counter != e.value {
+		e.access |= flagOlder
+	}
+}
+
+// placeIn is a place of which only the segment matters.
+func placeIn(ordinal uint32) volume.Place { return volume.Place(ordinal) << 32 }
+
+func ordinal(at volume.Place) uint32 { return uint32(at >> 32) }

@@ -79,8 +79,16 @@ func (w *writer) settleStripe(st *stripe, d *volume.Delta, sums []table) {
 // settleEntry reports whether the entry stays.
 func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) bool {
 	e := p.entry()
-	if !e.live() || e.value <= tb.flushed {
+	switch {
+	case e.value <= tb.flushed, e.access&flagPending != 0:
 		return false
+	case !e.live(): // a tombstone that still hides something in an older segment
+		if e.first() >= ordinal(e.place) {
+			return false
+		}
+		d.Live(e.place, int(e.size))
+		p.st.kept = append(p.st.kept, tombstone{e.counter, e.hash, tb.number})
+		return true
 	}
 	x := w.hash(tb, p)
 	sum.sum.Add(x)
@@ -89,7 +97,7 @@ func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) boo
 	sum.newest = max(sum.newest, e.counter)
 	d.Live(e.place, int(e.size))
 	if e.counter > e.value {
-		d.Live(volume.Place(e.metaSeg)<<32, ExpireSize(e.keyLen()))
+		d.Live(placeIn(e.metaSeg), ExpireSize(e.keyLen()))
 	}
 	if e.expiry != 0 {
 		sum.expires++

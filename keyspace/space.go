@@ -74,6 +74,12 @@ type Space struct {
 
 	observer func(Event) // see Observe
 
+	graves        graves
+	tidyMu        sync.Mutex // guards the next three
+	tidyAt        int        // stripe that Tidy looks at next
+	tombsHeld     int        // bytes that kept tombstones take on the device, as of the last round
+	tombsCounting int        // in this round
+
 	cycleMu sync.Mutex // one expiry cycle at a time
 	cycle   Tx
 	cycleAt int // stripe at which the next cycle starts
@@ -127,7 +133,7 @@ func (s *Space) Reset() {
 		st := &s.stripes[i]
 		st.dirs = make([]*directory, s.o.Databases)
 		st.ring = newRing(s.o.CacheBytes / stripeCount)
-		st.tombs = tombstones{}
+		st.tombs, st.kept = tombstones{}, nil
 		st.expiry = never
 		for _, w := range st.watched {
 			w.changes++ // whoever watches through a reload cannot know what the key was meanwhile

@@ -11,6 +11,7 @@ type stripe struct {
 	expiry  int64        // no key expires before this
 	ring    ring
 	tombs   tombstones
+	kept    []tombstone         // fresh deletes whose keys have older records on the device
 	watched map[string]*watched // nil until somebody watches; key: table number, key
 	expired uint64              // keys deleted because their time had come
 	evicted uint64              // keys deleted to make room

@@ -33,6 +33,9 @@ type coll struct {
 	tree   tree
 	tombs  []elemID // buried elements, to be looked at in turn
 
+	bytes int64         // of elements and names
+	total *atomic.Int64 // the same of all collections
+
 	mu sync.Mutex // recovery: replay comes from several goroutines
 }
 
@@ -84,8 +87,16 @@ const (
 	elemChunk      = 1 << elemChunkShift
 )
 
-func newColl(space *keyspace.Space, incarnation uint64) *coll {
-	c := &coll{incarnation: incarnation, space: space, idle: noElem, keep: map[uint32]use{}}
+// elemCost is what an element takes beside its name: the struct, and its part of index and tree.
+const elemCost = int64(unsafe.Sizeof(elem{})) + 16
+
+func (c *coll) weigh(n int64) {
+	c.bytes += n
+	c.total.Add(n)
+}
+
+func newColl(space *keyspace.Space, incarnation uint64, total *atomic.Int64) *coll {
+	c := &coll{incarnation: incarnation, space: space, idle: noElem, keep: map[uint32]use{}, total: total}
 	c.stripe.Store(-1)
 	return c
 }
@@ -126,6 +137,7 @@ func (c *coll) add(name []byte) (elemID, *elem) {
 	e := c.at(id)
 	*e = elem{name: c.names.add(name), nameLen: uint32(len(name)), hash: c.space.HashOf(name)}
 	c.dict.insert(c, id, e.hash)
+	c.weigh(elemCost + int64(len(name)))
 	return id, e
 }
 
@@ -149,6 +161,7 @@ func (c *coll) room(id elemID) {
 func (c *coll) forget(id elemID) {
 	e := c.at(id)
 	c.dict.remove(c, id, e.hash)
+	c.weigh(-elemCost - int64(e.nameLen))
 	c.names.drop(e.name, e.nameLen)
 	*e = elem{name: uint64(c.idle)}
 	c.idle = id
@@ -164,7 +177,7 @@ func (c *coll) purge(v *volume.Volume) {
 		c.tombs = c.tombs[1:]
 		switch e := c.at(id); {
 		case !e.is(elemBuried):
-		case listed(v, e.first(), e.place):
+		case v.Lists(e.first(), e.place):
 			c.tombs = append(c.tombs, id)
 		default:
 			c.forget(id)
@@ -226,7 +239,3 @@ func (c *coll) memory() int {
 	}
 	return n + c.tree.len()*8
 }
-
-// listed reports whether the durable manifest lists a segment from that of one place, which is included, to that of another,
-// which is not: a tombstone there is needed. As long as nothing drops segments, all of them are.
-func listed(_ *volume.Volume, from, to volume.Place) bool { return from>>32 < to>>32 }

@@ -21,6 +21,8 @@ type Collections struct {
 	// time, as a whole.
 	limits atomic.Pointer[Limits]
 
+	bytes atomic.Int64 // that elements and their names take
+
 	mu    sync.RWMutex
 	colls map[uint64]*coll
 
@@ -74,7 +76,7 @@ func (k *Collections) obtain(incarnation uint64) *coll {
 	defer k.mu.Unlock()
 	c := k.colls[incarnation]
 	if c == nil {
-		c = newColl(k.space, incarnation)
+		c = newColl(k.space, incarnation, &k.bytes)
 		k.colls[incarnation] = c
 	}
 	return c
@@ -90,6 +92,14 @@ type collType struct {
 // Name implements keyspace.Type.
 func (y *collType) Name() string { return y.name }
 
+// Bytes implements keyspace.Sizer. One of the types answers for all.
+func (y *collType) Bytes() int64 {
+	if y.typ != keyspace.TypeHash {
+		return 0
+	}
+	return y.bytes.Load()
+}
+
 // Drop implements keyspace.Type: the elements go with their collection, without a look at each.
 func (y *collType) Drop(ref uint64, l keyspace.Ledger) {
 	y.mu.Lock()
@@ -103,6 +113,7 @@ func (y *collType) Drop(ref uint64, l keyspace.Ledger) {
 
 func (c *coll) drop(l keyspace.Ledger) {
 	c.stripe.Store(-1)
+	c.weigh(-c.bytes)
 	l.Remove(c.sum)
 	for segment, u := range c.keep {
 		l.DeadMany(volume.Place(segment)<<32, u.records, u.bytes)
@@ -148,6 +159,7 @@ func (k *Collections) Reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.colls = map[uint64]*coll{}
+	k.bytes.Store(0)
 	k.found.Clear()
 }
 
@@ -188,6 +200,7 @@ func (k *Collections) Settle(v *volume.Volume, d *volume.Delta) error {
 	for ref, c := range k.colls {
 		f, ok := k.found.Load(ref)
 		if !ok {
+			c.weigh(-c.bytes)
 			delete(k.colls, ref)
 			continue
 		}
@@ -352,7 +365,7 @@ func (c *coll) needed(v *volume.Volume, r *volume.Record, x *element) (*elem, bo
 	if e.counter != r.Counter || e.place != r.Place {
 		return nil, false
 	}
-	return e, r.Kind != KindGone || listed(v, e.first(), e.place)
+	return e, r.Kind != KindGone || v.Lists(e.first(), e.place)
 }
 
 // Live implements keyspace.Elements.

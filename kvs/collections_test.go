@@ -471,3 +471,34 @@ func TestAChangeOfALargeCollectionIsOneRecord(t *testing.T) {
 	}
 	r.close()
 }
+
+// What large collections take in memory counts as used (maxmemory), and no longer once they are gone, over a restart too.
+func TestLargeCollectionsCountAsUsed(t *testing.T) {
+	r := newRig(t).open()
+	const members = 10_000
+	var list [][]byte
+	for i := range members {
+		list = append(list, fmt.Appendf(nil, "member:%d", i))
+	}
+	before := r.s.Used()
+	if err := r.do(0, bs("s"), func(t *keyspace.Tx) error { _, err := kvs.SAdd(t, []byte("s"), list); return err }); err != nil {
+		t.Fatal(err)
+	}
+	full := r.s.Used()
+	if full-before < members*60 {
+		t.Fatalf("%d members are weighed as %d bytes", members, full-before)
+	}
+	r.settle()
+	r.reopen()
+	if again := r.s.Used(); again != full {
+		t.Errorf("%d bytes used, after a restart %d", full, again)
+	}
+	if err := r.do(0, bs("s"), func(t *keyspace.Tx) error { _, err := t.Del(bs("s")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if left := r.s.Used() - before; left > 1000 {
+		t.Errorf("%d bytes are used after the set is gone", left)
+	}
+	r.settle()
+	r.close()
+}

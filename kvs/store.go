@@ -91,6 +91,9 @@ func (s *Store) Do(ctx context.Context, keys [][]byte, level volume.Level, f fun
 func (s *Store) fetch(ctx context.Context, t *keyspace.Tx) error {
 	for _, m := range t.Misses() {
 		payload, err := s.v.Read(ctx, m)
+		if errors.Is(err, volume.ErrMoved) { // by compaction, since the command looked: it finds the new place
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -109,12 +112,12 @@ func (s *Store) transfer(ctx context.Context, t *keyspace.Tx) error {
 	return nil
 }
 
-// drain waits until the volume has room for another batch: all that was applied is committed then.
+// drain waits until the volume may have room for another batch: until all that was applied is committed, and if that is so already
+// (a segment is being opened, or compaction is to free one), until something has moved.
 func (s *Store) drain(ctx context.Context) error {
-	s.v.Step()
-	applied, _, _ := s.v.Watermarks()
-	if err := s.v.Wait(ctx, applied, volume.LevelFresh); err != nil {
-		return err
+	applied, _, fresh := s.v.Watermarks()
+	if applied <= fresh {
+		return s.v.WaitMove(ctx)
 	}
-	return ctx.Err()
+	return s.v.Wait(ctx, applied, volume.LevelFresh)
 }

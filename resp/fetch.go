@@ -127,6 +127,7 @@ func (l *loop) submitQueued() bool {
 func (l *loop) arrived(s *session, at volume.Place, payload []byte, err error) {
 	s.fetches--
 	switch {
+	case errors.Is(err, volume.ErrMoved): // by compaction, since the command looked: it runs again and finds the new place
 	case err != nil:
 		s.fetchErr = err
 	case s.tx != nil:

@@ -52,8 +52,8 @@ func (v *Volume) newBlob(size int64) (*Blob, error) {
 
 // blobReserve is what a blob must leave free: one more roll of the journal, and the reserve of rolls (roll.go).
 func (v *Volume) blobReserve() []device.BlockCount {
-	ahead := v.readyAhead() + reserveSegments
-	have := len(*v.segments.Load())
+	ahead := v.readyAhead() + reserveSegments + 1 // compaction's output
+	have := len(v.segments.Load().all())
 	var sizes []device.BlockCount
 	for range ahead {
 		sizes = append(sizes, v.segmentBlocks, manifestBlocks(have+2*ahead))

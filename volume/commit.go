@@ -114,7 +114,7 @@ func (v *Volume) commitDue() bool {
 	if v.opts.Blocking {
 		return false // whole epochs only
 	}
-	return timeUp || v.wantNew.Load() > uint64(c.committed.complete)
+	return timeUp || v.starving || v.wantNew.Load() > uint64(c.committed.complete)
 }
 
 // commitDeadline is when commitDue is to be asked again if nothing else happens.

@@ -14,6 +14,7 @@ const (
 	tokenFrame = iota + 1
 	tokenManifest
 	tokenSuperblock
+	tokenSummary
 	tokenTrim      // which block above
 	tokenBlobFlush // which blobs above
 )
@@ -89,7 +90,7 @@ func (v *Volume) takeCompletions(done []device.Completion) {
 		switch c.Token & 0xff {
 		case tokenFrame:
 			v.frameDone(c.Token >> 8)
-		case tokenManifest, tokenSuperblock:
+		case tokenManifest, tokenSuperblock, tokenSummary:
 			v.roll.done(int(c.Token & 0xff))
 		case tokenTrim:
 			v.blobs.trimDone(device.LBA(c.Token >> 8))
@@ -212,7 +213,7 @@ func (v *Volume) nextFrame() *frame {
 
 func (v *Volume) openIsDueLocked() bool {
 	sealed := uint64(v.sealedLast)
-	return v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochs.end() > v.sealedLast || v.roll.wantsFrame() ||
+	return v.pushMoves.Load() || v.wantNew.Load() > sealed || v.wantDur.Load() > sealed || v.epochs.end() > v.sealedLast || v.roll.wantsFrame() ||
 		len(v.open.buf) >= v.opts.FrameBytes || v.clock.Monotonic()-v.open.since >= flushInterval
 }
 

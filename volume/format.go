@@ -12,8 +12,12 @@ import (
 	"cvmstore/ioengine/device"
 )
 
-// formatVersion is the version of every layout in this file.
-const formatVersion = 1
+// formatVersion is the version of every layout in this file, as it is written. Version 1 had no summaries: the fields that name
+// one were zero, which says the same today, so volumes of that version are read, and become version 2 with the next superblock.
+const (
+	formatVersion    = 2
+	formatVersionMin = 1
+)
 
 var le = binary.LittleEndian
 
@@ -123,8 +127,9 @@ func decodeSuperblock(k KeySource, b []byte, slot int) (*superblock, error) {
 	switch {
 	case !ours:
 		return nil, fmt.Errorf("superblock slot %d: no superblock there: %w", slot, ErrCorrupt)
-	case h.version != formatVersion:
-		return nil, fmt.Errorf("superblock slot %d: format version %d, this program reads %d: use a release that reads it", slot, h.version, formatVersion)
+	case h.version < formatVersionMin || h.version > formatVersion:
+		return nil, fmt.Errorf("superblock slot %d: format version %d, this program reads %d to %d: use a release that reads it",
+			slot, h.version, formatVersionMin, formatVersion)
 	case h.store != k.StoreID():
 		return nil, fmt.Errorf("superblock slot %d: it belongs to store %x: %w", slot, h.store, ErrForeign)
 	}
@@ -144,7 +149,8 @@ func decodeSuperblock(k KeySource, b []byte, slot int) (*superblock, error) {
 		!zero(p[18:20]) || !zero(p[88:]) || !zero(b[12:16]) {
 		return nil, fmt.Errorf("superblock slot %d: suite, slot, block size or reserved bytes are off: %w", slot, ErrCorrupt)
 	}
-	if s.segmentBlocks < segmentBlocksMin || s.segmentBlocks > 1<<20 || s.blocks > 1<<48 {
+	if s.segmentBlocks < segmentBlocksMin || s.segmentBlocks > 1<<20 || s.blocks > 1<<48 || s.manifestLBA > 1<<48 ||
+		s.manifestBlocks > mfBlocksMax {
 		return nil, fmt.Errorf("superblock slot %d: impossible geometry: %w", slot, ErrCorrupt)
 	}
 	return s, nil
@@ -169,7 +175,13 @@ func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 //	    48   4  end in blocks, 0 while open   frames cut off or added at the end
 //	    52   4  zero
 //	    56  32  last chain tag, if closed     another segment's frames
-//	    88  72  zero (room for the summary's place and tag)
+//	    88   8  the summary's first block    0: none yet, or still open
+//	    96   4  the summary's blocks
+//	   100   4  records that it lists
+//	   104  16  the summary's salt           enters its key
+//	   120  16  the summary's tag            another or an older summary at that place
+//	   136   8  last counter of its frames, if it has a summary
+//	   144  16  zero
 //
 // The manifest's tag is HMAC-SHA-256 over salt and body, under a key of its own: 256 bits, because frames and superblock
 // name it.
@@ -184,6 +196,8 @@ type manifestSegment struct {
 	life    [32]byte
 	end     device.BlockCount // 0: open
 	lastTag epoch.Tag
+	summary summaryRef
+	last    Counter // with a summary
 }
 
 const (
@@ -209,6 +223,14 @@ func (m *manifest) encode(k KeySource, volume [16]byte, salt [32]byte, out []byt
 		copy(p[16:48], s.life[:])
 		le.PutUint32(p[48:], uint32(s.end))
 		copy(p[56:88], s.lastTag[:])
+		if s.summary.lba != 0 {
+			le.PutUint64(p[88:], uint64(s.summary.lba))
+			le.PutUint32(p[96:], uint32(s.summary.blocks))
+			le.PutUint32(p[100:], uint32(s.summary.records))
+			copy(p[104:120], s.summary.salt[:])
+			copy(p[120:136], s.summary.tag[:])
+			le.PutUint64(p[136:], uint64(s.last))
+		}
 	}
 	var t [tagSize]byte
 	if err := sealOnce(k, labelManifest, volume[:], salt[:], out[mfBody:], &t, body, []byte(labelManifest)); err != nil {
@@ -255,13 +277,33 @@ func decodeManifest(k KeySource, sb *superblock, shared []byte) (*manifest, erro
 		}
 		copy(s.life[:], p[16:48])
 		copy(s.lastTag[:], p[56:88])
-		if s.end > sb.segmentBlocks || !zero(p[52:56]) || !zero(p[88:]) ||
-			s.lba < superblockSlots || uint64(s.lba)+uint64(sb.segmentBlocks) > uint64(sb.blocks) {
+		s.summary = summaryRef{
+			lba: device.LBA(le.Uint64(p[88:])), blocks: device.BlockCount(le.Uint32(p[96:])), records: int(le.Uint32(p[100:])),
+		}
+		copy(s.summary.salt[:], p[104:120])
+		copy(s.summary.tag[:], p[120:136])
+		s.last = Counter(le.Uint64(p[136:]))
+		blocks := s.end
+		if blocks == 0 {
+			blocks = sb.segmentBlocks
+		}
+		if s.end > sb.segmentBlocks || !zero(p[52:56]) || !zero(p[144:]) ||
+			s.lba < superblockSlots || s.lba > 1<<48 || uint64(s.lba)+uint64(blocks) > uint64(sb.blocks) ||
+			!s.summary.plausible(sb) || s.summary.lba != 0 && s.end == 0 {
 			return nil, fmt.Errorf("manifest at block %d, segment %d: %w: %w", sb.manifestLBA, i, errFormat, ErrCorrupt)
 		}
 		m.segments = append(m.segments, s)
 	}
 	return m, nil
+}
+
+// plausible says whether a summary lies on the volume and within bounds, or is none at all.
+func (r *summaryRef) plausible(sb *superblock) bool {
+	if r.lba == 0 {
+		return *r == summaryRef{}
+	}
+	return r.lba >= superblockSlots && r.lba < 1<<48 && r.blocks > 0 && r.blocks <= summaryBlocksMax &&
+		uint64(r.lba)+uint64(r.blocks) <= uint64(sb.blocks)
 }
 
 // # Frame

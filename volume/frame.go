@@ -71,6 +71,7 @@ func (v *Volume) closeFrameLocked() {
 	v.tailBlock += f.blocks()
 	v.closed = append(v.closed, f)
 	v.open = nil
+	v.pushMoves.Store(false)
 }
 
 // endOpenLocked closes the open frame, or drops it if nothing came in: then its place is not spent.
@@ -139,7 +140,8 @@ func (v *Volume) sealFrame(f *frame) error {
 		v.sealedSegment.closed = true
 		v.sealedSegment = f.seg
 	}
-	f.seg.end, f.seg.lastTag = f.block+f.blocks(), f.tag
+	f.seg.end, f.seg.lastTag, f.seg.lastSeq, f.seg.last = f.block+f.blocks(), f.tag, h.seq, f.last
+	v.list(f)
 	return nil
 }
 

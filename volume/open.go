@@ -34,7 +34,7 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 		o.FreshLease = min(o.FreshLease, sharedLeaseMax)
 	}
 	v.lease.start(o.FreshLease, v.clock)
-	v.segments.Store(&[]*segment{})
+	v.segments.Store(&segmentList{base: 1})
 	v.started = v.clock.Monotonic()
 	v.random.seed = o.Keys.Seed(0, [32]byte{})
 	var err error
@@ -100,11 +100,15 @@ func (v *Volume) open1(ctx context.Context) error {
 	if !mutant.On(mutant.IgnoreFloor) {
 		found.floor = max(found.floor, opened.Floor)
 	}
+	began := v.clock.Monotonic()
 	if err := v.opening(ctx, found, opened.Current); err != nil {
 		return err
 	}
+	v.recovery.Opening = v.clock.Monotonic() - began
+	v.recovery.BytesRead = v.stats.bytesRead.Load()
 	v.log.Info().Uint64("generation", uint64(v.gen)).Uint64("counter", uint64(v.last)).Int("frames", found.frames).
-		Int("records", found.records).Dur("took", v.clock.Monotonic()-v.started).Msg("volume opened")
+		Int("records", found.records).Uint64("bytes_read", v.recovery.BytesRead).Dur("chain", v.recovery.Chain).
+		Dur("summaries", v.recovery.Summaries).Dur("settle", v.recovery.Settle).Dur("opening", v.recovery.Opening).Dur("took", v.clock.Monotonic()-v.started).Msg("volume opened")
 	return nil
 }
 
@@ -211,13 +215,13 @@ func (v *Volume) opening(ctx context.Context, found *recovered, t epoch.State) e
 			return err
 		}
 	}
-	v.segments.Store(&found.segments)
+	v.segments.Store(&segmentList{base: 1, list: found.segments})
 	seg, err := v.openingSegment(slba, found)
 	if err != nil {
 		return err
 	}
-	v.addSegments(seg)
-	buf, tag, err := v.encodeManifest(v.manifestOf(v.gen, *v.segments.Load()), n)
+	v.changeSegments(nil, seg)
+	buf, tag, err := v.encodeManifest(v.manifestOf(v.gen, v.segments.Load().all()), n)
 	if err != nil {
 		return err
 	}
@@ -247,6 +251,11 @@ func (v *Volume) opening(ctx context.Context, found *recovered, t epoch.State) e
 	}
 	v.freeDMA(buf)
 	v.sbSeq, v.slot, v.slotRefs[slot] = sb.seq, slot, []extent{{mlba, n}}
+	for _, s := range v.segments.Load().all() {
+		if s.summary.lba == 0 {
+			v.plain = append(v.plain, s)
+		}
+	}
 	if !mutant.On(mutant.CommitBeforeSuperblock) {
 		return v.commitOpening(ctx, request, f) // the commit point of this start
 	}
@@ -270,22 +279,9 @@ func (v *Volume) prepareSpace(found *recovered) (slot int, err error) {
 	sb := found.sb
 	v.blocks, v.sbSeq = max(sb.blocks, info.BlocksMax), sb.seq
 	v.space = newSpace(v.blocks)
-	kept := map[device.LBA]bool{}
-	for _, s := range found.segments {
-		kept[s.lba] = true
-	}
-	refs := []extent{{sb.manifestLBA, sb.manifestBlocks}}
-	for _, s := range found.manifest.segments {
-		x := extent{s.lba, v.segmentBlocks}
-		if !v.space.take(x) {
-			return 0, fmt.Errorf("segment at block %d overlaps another: %w", s.lba, ErrCorrupt)
-		}
-		if !kept[s.lba] {
-			refs = append(refs, x) // no accepted frame in it; free once this superblock is gone
-		}
-	}
-	if !v.space.take(refs[0]) {
-		return 0, fmt.Errorf("manifest at block %d overlaps a segment: %w", sb.manifestLBA, ErrCorrupt)
+	refs, err := v.takeReferences(found)
+	if err != nil {
+		return 0, err
 	}
 	if err := v.takeBlobs(); err != nil {
 		return 0, err
@@ -296,6 +292,39 @@ func (v *Volume) prepareSpace(found *recovered) (slot int, err error) {
 		slot = int(v.sbSeq+1) % superblockSlots
 	}
 	return slot, nil
+}
+
+// takeReferences takes what the accepted state refers to: its manifest, and of each segment with accepted frames as many blocks as
+// those fill, and its summary. It returns what only that superblock refers to: its manifest, segments without an accepted frame, and
+// what follows the last accepted frame of segments that it lists as open; they are free once it is overwritten.
+func (v *Volume) takeReferences(found *recovered) (refs []extent, err error) {
+	kept := map[device.LBA]*segment{}
+	for _, s := range found.segments {
+		kept[s.lba] = s
+	}
+	refs = []extent{{found.sb.manifestLBA, found.sb.manifestBlocks}}
+	for _, s := range found.manifest.segments {
+		x := extent{s.lba, v.segmentBlocks}
+		seg := kept[s.lba]
+		switch {
+		case seg == nil:
+			refs = append(refs, x)
+		case s.end > 0:
+			x.n = s.end
+		default:
+			refs = append(refs, extent{s.lba + device.LBA(seg.taken), x.n - seg.taken})
+		}
+		if !v.space.take(x) {
+			return nil, fmt.Errorf("segment at block %d overlaps another: %w", s.lba, ErrCorrupt)
+		}
+		if s.summary.lba != 0 && !v.space.take(s.summary.extent()) {
+			return nil, fmt.Errorf("summary at block %d overlaps something else: %w", s.summary.lba, ErrCorrupt)
+		}
+	}
+	if !v.space.take(refs[0]) {
+		return nil, fmt.Errorf("manifest at block %d overlaps a segment: %w", found.sb.manifestLBA, ErrCorrupt)
+	}
+	return refs, nil
 }
 
 // claim marks a device as this store's before anything else is written to it, so that a format that was interrupted is known as

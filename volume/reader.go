@@ -41,6 +41,7 @@ type Reader struct {
 
 type readSlot struct {
 	fetch Fetch
+	seg   *segment // held until the slot is free
 	token uint64
 	buf   []byte
 }
@@ -93,24 +94,31 @@ func (r *Reader) Submit(f Fetch, token uint64) error {
 // submitDevice starts the fetch of a record that is in no frame in memory.
 func (r *Reader) submitDevice(f Fetch, token uint64) error {
 	length := recEnvelope + f.Size
-	seg := r.v.segmentAt(f.At)
-	if seg == nil || f.At.offset()+recPrefix+length > r.v.segmentBlocks.Bytes() {
-		return fmt.Errorf("read at %#x: no such place: %w", f.At, ErrCorrupt)
-	}
 	if len(r.free) == 0 {
 		return ErrBusy
+	}
+	seg, err := r.v.holdSegment(f.At)
+	switch {
+	case err != nil:
+		return err
+	case f.At.offset()+recPrefix+length > r.v.segmentBlocks.Bytes():
+		seg.readers.Add(-1)
+		return fmt.Errorf("read at %#x: no such place: %w", f.At, ErrCorrupt)
 	}
 	first := device.LBA(f.At.offset() / device.BlockSize)
 	n := blocksOf(f.At.offset()%device.BlockSize + recPrefix + length)
 	buf, err := r.alloc(n)
 	if err != nil {
+		seg.readers.Add(-1)
 		return err
 	}
 	i := r.free[len(r.free)-1]
-	r.slots[i] = readSlot{fetch: f, token: token, buf: buf}
+	r.slots[i] = readSlot{fetch: f, seg: seg, token: token, buf: buf}
 	k, err := r.queue.Submit([]device.Request{{Op: device.OpRead, LBA: seg.lba + first, Buf: buf, Token: uint64(i)}})
 	if err != nil || k == 0 {
 		r.release(buf)
+		seg.readers.Add(-1)
+		r.slots[i] = readSlot{}
 		if err == nil {
 			err = ErrBusy
 		}
@@ -177,7 +185,7 @@ func (r *Reader) take(n int, err error) {
 			continue
 		}
 		r.v.stats.bytesRead.Add(uint64(len(s.buf)))
-		payload, err := r.v.openFetched(&r.x, s.fetch, s.buf)
+		payload, err := r.v.openFrom(&r.x, s.seg, s.fetch, s.buf[s.fetch.At.offset()%device.BlockSize:])
 		r.finish(i, payload, err)
 	}
 }
@@ -186,6 +194,7 @@ func (r *Reader) finish(i int, payload []byte, err error) {
 	s := &r.slots[i]
 	r.ready = append(r.ready, Fetched{s.token, payload, err})
 	r.release(s.buf)
+	s.seg.readers.Add(-1)
 	*s = readSlot{}
 	r.free = append(r.free, i)
 }
@@ -197,28 +206,44 @@ func (v *Volume) lbaOf(p Place) device.LBA {
 	return 0
 }
 
-// openFetched opens a record from shared memory and checks that it is the one that the index expects.
-func (v *Volume) openFetched(x *scratch, f Fetch, shared []byte) ([]byte, error) {
-	at := f.At.offset() % device.BlockSize
+// holdSegment returns the segment of a place and keeps its blocks from being reused until readers is counted down again.
+// ErrMoved: compaction has emptied it since the index was asked.
+func (v *Volume) holdSegment(at Place) (*segment, error) {
+	if seg := v.segmentAt(at); seg != nil {
+		seg.readers.Add(1)
+		if v.segmentAt(at) == seg { // else it went in between, and who frees it may have looked at readers before
+			return seg, nil
+		}
+		seg.readers.Add(-1)
+	}
+	if l := v.segments.Load(); at.ordinal() >= 1 && int(at.ordinal()) < int(l.base)+len(l.list) {
+		return nil, fmt.Errorf("read at %#x: %w", at, ErrMoved)
+	}
+	return nil, fmt.Errorf("read at %#x: no such place: %w", at, ErrCorrupt)
+}
+
+// openFrom opens a record of a segment from shared memory, which begins with it, and checks that it is the one that the index
+// expects.
+func (v *Volume) openFrom(x *scratch, seg *segment, f Fetch, shared []byte) ([]byte, error) {
+	block := seg.lba + device.LBA(f.At.offset()/device.BlockSize)
 	length := recEnvelope + f.Size
 	var prefix [recPrefix]byte
-	copy(prefix[:], shared[at:])
+	copy(prefix[:], shared)
 	copy(x.tag[:], prefix[:])
 	if got := int(le.Uint32(prefix[tagSize:])); got != length {
-		return nil, fmt.Errorf("record at block %d: %d bytes long, not %d: %w", v.lbaOf(f.At), got, length, ErrCorrupt)
+		return nil, fmt.Errorf("record at block %d: %d bytes long, not %d: %w", block, got, length, ErrCorrupt)
 	}
 	plain := make([]byte, length)
-	seg := v.segmentAt(f.At)
-	if err := seg.keys.openRecord(x, plain, f.At.offset(), shared[at+recPrefix:at+recPrefix+length]); err != nil {
+	if err := seg.keys.openRecord(x, plain, f.At.offset(), shared[recPrefix:recPrefix+length]); err != nil {
 		if mutant.On(mutant.ReleaseUnverified) {
-			copy(plain, shared[at+recPrefix:])
+			copy(plain, shared[recPrefix:])
 			return plain[recEnvelope:], nil
 		}
-		return nil, fmt.Errorf("record at block %d: its tag is wrong: %w", v.lbaOf(f.At), ErrCorrupt)
+		return nil, fmt.Errorf("record at block %d: its tag is wrong: %w", block, ErrCorrupt)
 	}
 	payload, err := checkRecord(f, plain)
 	if err != nil {
-		err = fmt.Errorf("record at block %d: %w", v.lbaOf(f.At), err)
+		err = fmt.Errorf("record at block %d: %w", block, err)
 	}
 	return payload, err
 }

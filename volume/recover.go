@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"cvmstore/epoch"
 	"cvmstore/internal/mutant"
@@ -123,23 +124,35 @@ func (v *Volume) tryCandidate(sb *superblock, t epoch.State) (*recovered, *refus
 	v.id, v.segmentBlocks = sb.volume, sb.segmentBlocks
 	v.deriveVolumeKeys()
 	w := &walker{v: v, r: &recovered{sb: sb, manifest: m}, t: t, sbTag: sb.manifestTag}
+	began := v.clock.Monotonic()
+	phase := func(d *time.Duration) {
+		now := v.clock.Monotonic()
+		*d, began = now-began, now
+	}
 	if err := w.walk(); err != nil {
 		return refuse(w.r.last.last, err)
 	}
+	phase(&v.recovery.Chain)
 	switch {
 	case !w.found && !mutant.On(mutant.AcceptOlderTag):
 		return refuse(w.r.last.last, errors.New("the chain does not contain the committed tag"))
 	case !w.named && !mutant.On(mutant.AcceptOlderManifest):
 		return refuse(w.r.last.last, errors.New("its manifest is not named by the accepted chain"))
 	}
+	if err := v.readSummaries(w.r.segments); err != nil {
+		return refuse(w.r.last.last, err)
+	}
+	phase(&v.recovery.Summaries)
 	if err := v.settle(w.r); err != nil {
 		return refuse(w.r.last.last, err)
 	}
+	phase(&v.recovery.Settle)
 	return w.r, nil
 }
 
 // settle lets the stores add up what they hold, and compares the sum with the one in the last accepted frame (6.4.4).
 func (v *Volume) settle(r *recovered) error {
+	v.recovered = r.last.complete
 	d := &Delta{segments: r.segments}
 	for _, s := range v.opts.Stores {
 		if err := s.Settle(v, d); err != nil {
@@ -160,23 +173,38 @@ type walker struct {
 	sbTag [32]byte
 	found bool // the committed tag was met
 	named bool // an accepted frame names the manifest
-	batch *openBatch
+
+	inherit bool // no record was met yet, and the segment before has a summary
+	anyPrev bool // the segment at hand is the first that is followed: its predecessor may be gone
+	batch   *openBatch
 }
 
 // openBatch collects the parts of a batch that spans frames; it is applied when its end comes, or never (DESIGN.md 4.8).
 type openBatch struct {
-	records []openedRecord
-	seg     []*segment
+	inherited bool // it began in a segment with a summary, so it has ended: that is when summaries are written
+	records   []openedRecord
+	seg       []*segment
 }
 
+// holds reports whether the batch has as many parts as its end says.
+func (b *openBatch) holds(parts uint64) bool {
+	n := uint64(len(b.records))
+	return parts == n || b.inherited && parts > n
+}
+
+// walk follows the chain from the first segment without a summary.
 func (w *walker) walk() error {
 	v := w.v
-	buf, err := v.dev.Alloc(v.segmentBlocks)
+	if err := w.summarised(); err != nil {
+		return err
+	}
+	win, err := v.newWindow()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnread, err)
 	}
-	defer v.dev.Free(buf)
-	for i, ms := range w.r.manifest.segments {
+	defer win.close()
+	w.anyPrev, w.inherit = true, len(w.r.segments) > 0
+	for i, ms := range w.r.manifest.segments[len(w.r.segments):] {
 		seg, err := v.newSegment(ms.lba, ms.gen, ms.life)
 		if err != nil {
 			return err
@@ -188,51 +216,89 @@ func (w *walker) walk() error {
 		if uint64(ms.lba)+uint64(limit) > uint64(v.dev.Info().Blocks) {
 			return fmt.Errorf("segment %d at block %d: not on the device: %w", i, ms.lba, ErrCorrupt)
 		}
-		shared := buf[:limit.Bytes()]
-		if err := v.examineRead(shared, ms.lba); err != nil {
-			return err
-		}
-		stop, err := w.walkSegment(seg, shared, ms)
+		win.start(ms.lba, limit)
+		stop, err := w.walkSegment(seg, win, ms)
 		if err != nil {
 			return fmt.Errorf("segment %d: %w", i, err)
 		}
 		if stop {
 			return nil
 		}
+		w.anyPrev = false
 	}
 	return nil
 }
 
+// summarised takes the segments whose frames need not be read: those before the first one without a summary. Their manifest
+// vouches for them; it was written when all their frames were committed, so the committed tag is the last of them or comes later.
+func (w *walker) summarised() error {
+	for i, ms := range w.r.manifest.segments {
+		if ms.summary.lba == 0 {
+			break
+		}
+		if uint64(ms.lba)+uint64(ms.end) > uint64(w.v.dev.Info().Blocks) ||
+			uint64(ms.summary.lba)+uint64(ms.summary.blocks) > uint64(w.v.dev.Info().Blocks) {
+			return fmt.Errorf("segment %d at block %d or its summary: not on the device: %w", i, ms.lba, ErrCorrupt)
+		}
+		seg, err := w.v.newSegment(ms.lba, ms.gen, ms.life)
+		if err != nil {
+			return err
+		}
+		seg.end, seg.taken, seg.lastTag, seg.last, seg.closed = ms.end, ms.end, ms.lastTag, ms.last, true
+		seg.summary, seg.listing = ms.summary, nil
+		seg.hasSummary.Store(true)
+		w.addSegment(seg)
+		w.r.tag = ms.lastTag
+		if ms.lastTag == w.t.Tag {
+			if ms.last != w.t.Value {
+				return fmt.Errorf("segment %d: it ends with the committed tag, but counter %d: %w", i, ms.last, ErrCorrupt)
+			}
+			w.found = true
+		} else {
+			w.found = false
+		}
+	}
+	return nil
+}
+
+func (w *walker) addSegment(seg *segment) {
+	w.r.segments = append(w.r.segments, seg)
+	seg.ordinal = uint32(len(w.r.segments))
+	seg.closed = true // of an earlier generation: no frame will follow here
+}
+
 // walkSegment takes the frames of one segment. An open segment ends where no valid chained frame stands; a closed one must end
 // where the manifest says.
-func (w *walker) walkSegment(seg *segment, shared []byte, ms manifestSegment) (stop bool, err error) {
+func (w *walker) walkSegment(seg *segment, win *window, ms manifestSegment) (stop bool, err error) {
 	closed := ms.end > 0
 	var block device.BlockCount
-	for block.Bytes() < len(shared) {
-		prev := w.r.tag
-		if w.r.frames == 0 && len(w.r.segments) == 0 {
-			prev = w.firstPredecessor(seg, shared)
+	for block < win.limit {
+		shared, err := win.frame(seg, block)
+		if err != nil {
+			return false, err
 		}
-		f, err := openFrameAt(seg, block, shared[block.Bytes():], prev)
+		prev := w.r.tag
+		if w.anyPrev && block == 0 {
+			prev = firstPredecessor(seg, shared)
+		}
+		f, err := openFrameAt(seg, block, shared, prev)
 		if err != nil {
 			if closed {
 				return false, err
 			}
-			return false, nil
+			break
 		}
 		if !w.accepts(&f.header) {
 			return true, nil
 		}
-		if w.r.frames == 0 || w.r.segments[len(w.r.segments)-1] != seg {
-			w.r.segments = append(w.r.segments, seg)
-			seg.ordinal = uint32(len(w.r.segments))
-			seg.closed = true // of an earlier generation: no frame will follow here
+		if block == 0 {
+			w.addSegment(seg)
 		}
 		if err := w.accept(seg, block, f); err != nil {
 			return false, err
 		}
 		block += f.header.blocks
-		seg.end, seg.lastTag = block, f.tag
+		seg.end, seg.taken, seg.lastTag, seg.last = block, block, f.tag, f.header.last
 	}
 	if closed && (block != ms.end || seg.lastTag != ms.lastTag) {
 		return false, fmt.Errorf("it does not end where its manifest says: %w", ErrCorrupt)
@@ -240,9 +306,10 @@ func (w *walker) walkSegment(seg *segment, shared []byte, ms manifestSegment) (s
 	return false, nil
 }
 
-// firstPredecessor gives what the very first frame of the chain names as its predecessor: the manifest, which is
-// authenticated, vouches for the segment's life, so whatever it names is right.
-func (w *walker) firstPredecessor(seg *segment, shared []byte) (prev epoch.Tag) {
+// firstPredecessor gives what the front frame of the first segment that is followed names as its predecessor. That may be gone with
+// a segment that compaction has emptied. The manifest, which is authenticated, vouches for the segment's life, and a place is
+// sealed once, so whatever the frame names is right.
+func firstPredecessor(seg *segment, shared []byte) (prev epoch.Tag) {
 	var x sealScratch
 	copy(x.tag[:], shared)
 	if seg.keys.openHeader(&x.scratch, x.header[:], 0, shared[tagSize:frChain]) == nil {
@@ -289,6 +356,12 @@ func (w *walker) record(seg *segment, rec openedRecord) error {
 	bad := func(what string) error {
 		return fmt.Errorf("record at block %d: %s: %w", seg.lba+device.LBA(rec.offset/device.BlockSize), what, ErrCorrupt)
 	}
+	if w.inherit {
+		w.inherit = false
+		if rec.flags&recPart != 0 && (rec.store != storeVolume || rec.kind != kindBegin) {
+			w.batch = &openBatch{inherited: true}
+		}
+	}
 	if rec.store == storeVolume {
 		switch rec.kind {
 		case kindBegin:
@@ -298,7 +371,7 @@ func (w *walker) record(seg *segment, rec openedRecord) error {
 			w.batch = &openBatch{}
 			return nil
 		case kindEnd:
-			if w.batch == nil || len(rec.payload) != 8 || le.Uint64(rec.payload) != uint64(len(w.batch.records)) {
+			if w.batch == nil || len(rec.payload) != 8 || !w.batch.holds(le.Uint64(rec.payload)) {
 				return bad("a batch ends that is not complete")
 			}
 			b := w.batch
@@ -338,5 +411,6 @@ func (w *walker) replay(seg *segment, rec openedRecord) error {
 	if err != nil {
 		return fmt.Errorf("record at block %d: %w", seg.lba+device.LBA(rec.offset/device.BlockSize), err)
 	}
+	seg.listing.add(rec.store, rec.kind, rec.counter, rec.offset, len(rec.payload), rec.payload[:min(meta, len(rec.payload))])
 	return nil
 }

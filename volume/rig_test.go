@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 
 // toyStore is the smallest store: a map of numbers to values, journaled as put and delete records.
 type toyStore struct {
-	v     *volume.Volume
-	items map[uint32]toyItem
+	v      *volume.Volume
+	mu     sync.Mutex
+	items  map[uint32]toyItem
+	newest map[uint32]toyItem // recovery: the newest record of each key, deletes included
 }
 
 type toyItem struct {
@@ -36,7 +39,7 @@ const (
 	toyBlob   volume.Kind = 3
 )
 
-func (s *toyStore) Reset() { s.items = map[uint32]toyItem{} }
+func (s *toyStore) Reset() { s.items, s.newest = map[uint32]toyItem{}, map[uint32]toyItem{} }
 
 func toyHash(v *volume.Volume, key uint32, c volume.Counter) volume.Sum {
 	return v.ItemHash(volume.StoreKeys, binary.BigEndian.AppendUint32(nil, key), c)
@@ -65,8 +68,13 @@ func (s *toyStore) apply(v *volume.Volume, kind volume.Kind, key uint32, it toyI
 func (s *toyStore) Meta(_ volume.Kind, payload []byte) int { return len(payload) }
 
 func (s *toyStore) Replay(v *volume.Volume, r volume.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := binary.BigEndian.Uint32(r.Payload)
 	it := toyItem{value: string(r.Payload[4:]), counter: r.Counter, place: r.Place, size: r.Size}
+	if old := s.newest[key]; r.Counter < old.counter || r.Counter == old.counter && r.Place < old.place {
+		return nil
+	}
 	if r.Kind == toyBlob {
 		var err error
 		if it.blob, err = v.AdoptBlob(r.Payload[4:]); err != nil {
@@ -74,6 +82,7 @@ func (s *toyStore) Replay(v *volume.Volume, r volume.Record) error {
 		}
 		it.value = ""
 	}
+	s.newest[key] = it
 	s.apply(v, r.Kind, key, it, nil)
 	return nil
 }

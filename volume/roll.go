@@ -2,25 +2,37 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cvmstore/internal/mutant"
 	"cvmstore/ioengine/device"
 )
 
-// rollState opens the next segments ahead of need, off the commit path, in the order of DESIGN.md 6.1: room is laid out; a
-// manifest that lists them is durable; a frame that names that manifest is durable; the counter is durable; the superblock is
-// durable; only then may frames enter them. One roll at a time; each step is a request to the device that Step picks up.
+// rollState replaces the manifest while the volume serves, off the commit path, in the order of DESIGN.md 6.1: room is laid out;
+// summaries are durable; a manifest is durable that names them, lists the segments to be opened, and no longer lists those that
+// compaction has emptied; a frame that names that manifest is durable; the counter is durable; the superblock is durable. Only
+// then may frames enter the new segments, and what the old ones took be freed. One roll at a time; each step is a request to the
+// device that Step picks up. What goes into a roll: rollplan.go.
 type rollState struct {
-	step     rollStep
-	segments []*segment
-	manifest extent
-	tag      [32]byte
-	buf      []byte // of the request in flight
-	namedIn  uint64 // number of the frame that names the manifest
-	retryAt  time.Duration
+	step      rollStep
+	segments  []*segment        // to be opened
+	summaries []*rollSummary    // to be written
+	dropped   map[*segment]bool // no longer listed
+	manifest  extent
+	tag       [32]byte
+	buf       []byte // of the request in flight
+	writing   int    // summaries in flight
+	namedIn   uint64 // number of the frame that names the manifest
+	retryAt   time.Duration
+}
+
+// rollSummary is a summary on its way to the device.
+type rollSummary struct {
+	seg *segment
+	ref summaryRef
+	buf []byte
 }
 
 type rollStep int
@@ -28,6 +40,7 @@ type rollStep int
 const (
 	rollIdle      rollStep = iota
 	rollReserving          // the device lays out the room
+	rollSummaries          // summaries are being written
 	rollManifest           // the manifest is being written
 	rollNaming             // it waits for a frame to name it
 	rollNamed              // that frame is on its way
@@ -36,19 +49,10 @@ const (
 	rollDone
 )
 
-// freedExtents are free once the frame numbered seq is committed, and the counter knows it durably (DESIGN.md 6.2).
-type freedExtents struct {
-	seq     uint64
-	extents []extent
-}
-
 const (
 	rollRetry = time.Second
 	rollPoll  = 2 * time.Millisecond
 )
-
-// reserveSegments is how many opening segments a running volume always leaves room for, so that it can be started again.
-const reserveSegments = 2
 
 // nameIn tells the frame that is about to be sealed which manifest it names.
 func (r *rollState) nameIn(f *frame) [32]byte {
@@ -69,6 +73,8 @@ func (r *rollState) frameDurable(f *frame) {
 
 func (r *rollState) done(token int) {
 	switch {
+	case r.step == rollSummaries && token == tokenSummary:
+		r.writing--
 	case r.step == rollManifest && token == tokenManifest:
 		r.step = rollNaming
 	case r.step == rollSuperblock && token == tokenSuperblock:
@@ -99,6 +105,9 @@ func (v *Volume) rollStep() {
 	if r.step == rollReserving {
 		v.reserveRoll()
 	}
+	if r.step == rollSummaries && (r.writing == 0 || mutant.On(mutant.ManifestBeforeSummary)) {
+		v.writeRollManifest()
+	}
 	if r.step == rollNaming { // the manifest is durable: name it now rather than at the next change
 		v.submitStep()
 	}
@@ -112,103 +121,85 @@ func (v *Volume) rollStep() {
 	if r.step == rollDone {
 		v.finishRoll()
 	}
-}
-
-// readyAhead is how many segments are kept open ahead: two where they are a small part of the volume, so that a writer that
-// fills one faster than the next is laid out has another.
-func (v *Volume) readyAhead() int {
-	if v.blocks/v.segmentBlocks >= 64 {
-		return 2
+	v.spare.Store(uint64(v.space.blocks()))
+	var coming device.BlockCount
+	for _, e := range v.emptied {
+		coming += e.seg.taken
 	}
-	return 1
-}
-
-// startRoll picks the places, if segments are wanted and there is room beyond the reserve.
-func (v *Volume) startRoll() {
-	r := &v.roll
-	v.mu.Lock()
-	missing := max(v.wantReady, v.readyAhead()) - len(v.ready)
-	v.mu.Unlock()
-	now := v.clock.Monotonic()
-	if missing <= 0 || now < r.retryAt {
-		return
-	}
-	for missing > 0 && !v.holdsRoll(missing) {
-		missing-- // what there is room for, rather than nothing
-	}
-	if missing == 0 {
-		v.rollFull(now)
-		return
-	}
-	// In the order in which holdsRoll tried it, so that what fitted there fits here.
-	n := manifestBlocks(len(*v.segments.Load()) + missing)
-	r.manifest = extent{v.space.mustAlloc(n), n}
-	for range missing {
-		lba := v.space.mustAlloc(v.segmentBlocks)
-		var life [32]byte
-		v.random.read(life[:])
-		s, err := v.newSegment(lba, v.gen, life)
-		if err != nil {
-			v.fail(ErrFailed, err)
-			return
+	for _, f := range v.freed {
+		for _, x := range f.extents {
+			coming += x.n
 		}
-		r.segments = append(r.segments, s)
 	}
-	r.step, r.retryAt = rollReserving, now
+	v.coming.Store(uint64(coming))
 }
 
-// holdsRoll reports whether n more segments and their manifest fit beside the reserve.
-func (v *Volume) holdsRoll(n int) bool {
-	have := len(*v.segments.Load())
-	sizes := []device.BlockCount{manifestBlocks(have + n)}
-	for range n + reserveSegments {
-		sizes = append(sizes, v.segmentBlocks)
-	}
-	for range reserveSegments {
-		sizes = append(sizes, manifestBlocks(have+n+2*reserveSegments))
-	}
-	return sizes[0] <= mfBlocksMax && v.space.holds(sizes...)
-}
-
-// rollFull says that there is no next segment, until the next try.
-func (v *Volume) rollFull(now time.Duration) {
-	v.roll.retryAt = now + rollRetry
-	v.mu.Lock()
-	first := !v.noSpace
-	v.noSpace, v.wantReady = true, 1
-	v.mu.Unlock()
-	if first {
-		v.moved = true // whoever waits for room learns that there is none
-		v.log.Warn().Uint64("free_blocks", uint64(v.space.blocks())).Msg("the volume is full: no room for another segment")
-	}
-}
-
-// reserveRoll waits for the device to lay out the room, then writes the manifest.
+// reserveRoll waits for the device to lay out the room, then writes the summaries.
 func (v *Volume) reserveRoll() {
 	r := &v.roll
 	top := r.manifest.end()
 	for _, s := range r.segments {
 		top = max(top, s.lba+device.LBA(v.segmentBlocks))
 	}
+	for _, s := range r.summaries {
+		top = max(top, s.ref.extent().end())
+	}
 	now := v.clock.Monotonic()
 	done, err := v.dev.Reserve(device.BlockCount(top))
 	if err != nil {
 		v.log.Warn().Err(err).Msg("no room below the volume")
-		for _, s := range r.segments {
-			v.space.release(extent{s.lba, v.segmentBlocks})
-		}
-		v.space.release(r.manifest)
-		*r = rollState{}
-		v.rollFull(now)
+		v.abandonRoll()
+		r.retryAt = now + rollRetry
+		v.rollFull()
 		return
 	}
 	if !done {
 		r.retryAt = now + rollPoll
 		return
 	}
-	r.retryAt = 0
-	list := append([]*segment(nil), *v.segments.Load()...)
-	buf, tag, err := v.encodeManifest(v.manifestOf(v.gen, append(list, r.segments...)), r.manifest.n)
+	r.retryAt, r.step = 0, rollSummaries
+	for _, s := range r.summaries {
+		if s.buf, err = v.allocDMA(s.ref.blocks); err == nil {
+			err = v.encodeSummary(s.seg, &s.ref, s.buf)
+		}
+		if err != nil {
+			v.fail(ErrFailed, err)
+			return
+		}
+		r.writing++
+		v.stats.summaryBytes += uint64(len(s.buf))
+		v.submitMeta(s.ref.lba, s.buf, tokenSummary)
+	}
+}
+
+// abandonRoll gives back what a roll took before it wrote anything.
+func (v *Volume) abandonRoll() {
+	r := &v.roll
+	for _, s := range r.segments {
+		v.space.release(extent{s.lba, v.segmentBlocks})
+	}
+	for _, s := range r.summaries {
+		v.space.release(s.ref.extent())
+	}
+	v.space.release(r.manifest)
+	*r = rollState{}
+}
+
+func (v *Volume) writeRollManifest() {
+	r := &v.roll
+	for _, s := range r.summaries {
+		v.freeDMA(s.buf)
+		s.buf = nil
+	}
+	m := v.manifestOf(v.gen, append(v.keptSegments(), r.segments...))
+	for i := range m.segments {
+		for _, s := range r.summaries {
+			if m.segments[i].lba == s.seg.lba {
+				m.segments[i].summary, m.segments[i].last = s.ref, s.seg.last
+			}
+		}
+	}
+	buf, tag, err := v.encodeManifest(m, r.manifest.n)
 	if err != nil {
 		v.fail(ErrFailed, err)
 		return
@@ -285,44 +276,43 @@ func (v *Volume) superblockFor(slot int, m extent, tag [32]byte) superblock {
 	}
 }
 
-// finishRoll makes the new segments usable: the superblock that lists them is durable.
+// finishRoll takes note that the new superblock is durable.
 func (v *Volume) finishRoll() {
 	r := &v.roll
 	v.freeDMA(r.buf)
 	v.slot = 1 - v.slot
 	v.sbSeq++
-	// What only the overwritten slot referred to is free once the frame that named the new manifest is committed.
-	if refs := v.slotRefs[v.slot]; len(refs) > 0 {
-		v.freed = append(v.freed, freedExtents{r.namedIn, refs})
+	// What only the overwritten slot referred to, and what the new one no longer lists, is free once the frame that named the new
+	// manifest is committed: from then on recovery takes no older one (DESIGN.md 6.2).
+	f := freedExtents{seq: r.namedIn, extents: v.slotRefs[v.slot]}
+	for s := range r.dropped {
+		f.extents = append(f.extents, extent{s.lba, s.taken}, s.summary.extent())
+		f.segments = append(f.segments, s)
 	}
+	v.freed = append(v.freed, f)
 	v.slotRefs[v.slot] = []extent{r.manifest}
+	for _, s := range r.summaries {
+		s.seg.summary, s.seg.listing = s.ref, nil
+		s.seg.hasSummary.Store(true)
+	}
+	v.plain = append(v.plain[:0], v.plain[len(r.summaries):]...)
+	v.emptied = slices.DeleteFunc(v.emptied, func(e emptied) bool { return r.dropped[e.seg] })
 	v.publishRoll()
 }
 
 func (v *Volume) publishRoll() {
 	r := &v.roll
-	v.addSegments(r.segments...)
+	v.changeSegments(func(s *segment) bool { return r.dropped[s] }, r.segments...)
+	v.plain = append(v.plain, r.segments...)
 	v.mu.Lock()
 	v.ready = append(v.ready, r.segments...)
-	v.wantReady, v.noSpace = 1, false
+	if len(r.segments) > 0 {
+		v.wantReady, v.wantReserve = 1, false
+		if v.noSpace && !r.segments[0].reserve {
+			v.roomAgainLocked()
+		}
+	}
 	v.mu.Unlock()
 	*r = rollState{}
 	v.moved = true // whoever waits for a segment may go on
 }
-
-// releaseFreed gives back what committed epochs freed.
-func (v *Volume) releaseFreed() {
-	n := 0
-	for _, f := range v.freed {
-		if f.seq > v.commit.synced.seq && !mutant.On(mutant.FreeEarly) {
-			break
-		}
-		for _, x := range f.extents {
-			v.space.release(x)
-		}
-		n++
-	}
-	v.freed = append(v.freed[:0], v.freed[n:]...)
-}
-
-var errNoOpening = errors.New("no room for an opening segment")

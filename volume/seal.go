@@ -197,6 +197,25 @@ func (s *segmentKeys) openHeader(x *scratch, dst []byte, offset int, src []byte)
 	return s.header.open(dst, uint64(offset), src, &x.tag, s.fillAD(&x.ad, 'H', len(src), uint64(offset)))
 }
 
+// sealSummary seals a summary's body: a key of its own by the segment's life and a fresh random salt, place 0, used once. The AD
+// says what it is.
+func sealSummary(k KeySource, volume [16]byte, seg *segment, ref *summaryRef, dst, src []byte) error {
+	s, err := newSealer(k, labelSummary, volume[:], seg.life[:], ref.salt[:])
+	if err != nil {
+		return err
+	}
+	s.seal(dst, &ref.tag, 0, src, []byte(labelSummary))
+	return nil
+}
+
+func unsealSummary(k KeySource, volume [16]byte, seg *segment, dst, src []byte) error {
+	s, err := newSealer(k, labelSummary, volume[:], seg.life[:], seg.summary.salt[:])
+	if err != nil {
+		return err
+	}
+	return s.open(dst, 0, src, &seg.summary.tag, []byte(labelSummary))
+}
+
 // sealOnce seals a superblock or manifest body: a key of its own by a fresh random salt, place 0, used once.
 func sealOnce(k KeySource, label string, volume, salt, dst []byte, tag *[tagSize]byte, src, ad []byte) error {
 	s, err := newSealer(k, label, volume, salt)

@@ -7,7 +7,7 @@ import (
 )
 
 // space hands out runs of blocks. Its state is derived from live references at recovery, so there is none on the disk to lose
-// (DESIGN.md 6). It keeps the free runs sorted by place and takes the lowest that fits, which keeps a growing file short.
+// (DESIGN.md 6). It keeps the free runs sorted by place.
 // The leader's only.
 type space struct {
 	free []extent
@@ -24,19 +24,26 @@ func newSpace(blocks device.BlockCount) *space {
 	return &space{free: []extent{{superblockSlots, blocks - superblockSlots}}}
 }
 
+// alloc takes n blocks out of the smallest run that holds them, the lowest of equal ones: so summaries and manifests go where no
+// segment fits, and a growing file stays short.
 func (s *space) alloc(n device.BlockCount) (device.LBA, bool) {
+	best := -1
 	for i := range s.free {
-		if e := &s.free[i]; e.n >= n {
-			lba := e.lba
-			e.lba += device.LBA(n)
-			e.n -= n
-			if e.n == 0 {
-				s.free = slices.Delete(s.free, i, i+1)
-			}
-			return lba, true
+		if s.free[i].n >= n && (best < 0 || s.free[i].n < s.free[best].n) {
+			best = i
 		}
 	}
-	return 0, false
+	if best < 0 {
+		return 0, false
+	}
+	e := &s.free[best]
+	lba := e.lba
+	e.lba += device.LBA(n)
+	e.n -= n
+	if e.n == 0 {
+		s.free = slices.Delete(s.free, best, best+1)
+	}
+	return lba, true
 }
 
 // mustAlloc is alloc of what holds has found room for. It never returns a place that was not free: block 0 is a superblock.

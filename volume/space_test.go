@@ -19,17 +19,21 @@ func (b bitmap) set(x extent, free bool) {
 	}
 }
 
-func (b bitmap) firstFit(n device.BlockCount) (device.LBA, bool) {
+// bestFit is the front of the smallest run that holds n blocks, the lowest of equal ones.
+func (b bitmap) bestFit(n device.BlockCount) (best device.LBA, ok bool) {
+	least := device.BlockCount(len(b)) + 1
 	run := device.BlockCount(0)
-	for i := range b {
-		if run++; !b[i] {
-			run = 0
+	for i := 0; i <= len(b); i++ {
+		if i < len(b) && b[i] {
+			run++
+			continue
 		}
-		if run == n {
-			return device.LBA(i) + 1 - device.LBA(n), true
+		if run >= n && run < least {
+			best, least, ok = device.LBA(i)-device.LBA(run), run, true
 		}
+		run = 0
 	}
-	return 0, false
+	return best, ok
 }
 
 func TestSpaceAgreesWithABitmap(t *testing.T) {
@@ -49,7 +53,7 @@ func TestSpaceAgreesWithABitmap(t *testing.T) {
 				used = used[:len(used)-1]
 				continue
 			}
-			want, wantOK := twin.firstFit(n)
+			want, wantOK := twin.bestFit(n)
 			if got, ok := s.alloc(n); got != want || ok != wantOK {
 				t.Fatalf("alloc %d: %d %v, want %d %v", n, got, ok, want, wantOK)
 			}

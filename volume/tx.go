@@ -68,7 +68,10 @@ func (v *Volume) admitLocked(need int, class Class) (big bool, err error) {
 	}
 	if frRecords+need <= v.segmentRoom(2) {
 		if len(v.ready) == 0 {
-			return false, v.wantSegmentsLocked(1)
+			return false, v.wantSegmentsLocked(1, class)
+		}
+		if v.roomLocked(v.ready[0], 0, class) < frRecords+need {
+			return false, v.refuseLocked(1, class)
 		}
 		v.nextSegmentLocked()
 		v.newFrameLocked(need)
@@ -81,27 +84,35 @@ func (v *Volume) admitLocked(need int, class Class) (big bool, err error) {
 		return false, fmt.Errorf("batch of %d bytes: %w", need, ErrTooLarge)
 	}
 	if k := need/usable + 1; len(v.ready) < k {
-		return false, v.wantSegmentsLocked(k)
+		return false, v.wantSegmentsLocked(k, class)
 	}
 	v.newFrameAnywhereLocked(recOverhead + 8)
 	return true, nil
 }
 
-// roomLocked returns the bytes that a frame at a block of seg may have. Two places stay free for the frame that names the next
-// manifest (DESIGN.md 6.1); and while no next segment is in sight, a reserve for batches that give space back.
+// roomLocked returns the bytes that a frame at a block of seg may have. Two places stay free for the frames that name the next
+// manifests (DESIGN.md 6.1). While no next segment is in sight for ordinary batches, those leave an eighth to batches that give
+// space back, and leave the segment that was opened from compaction's reserve alone; there the others leave compaction a quarter.
 func (v *Volume) roomLocked(seg *segment, block device.BlockCount, class Class) int {
 	free := v.segmentBlocks - block
-	if len(v.ready) == 0 {
-		keep := device.BlockCount(2)
-		if v.noSpace && class == ClassNormal {
-			keep += max(v.segmentBlocks/8, 1)
-		}
-		if free <= keep {
-			return 0
-		}
-		free -= keep
+	if len(v.ready) > 0 && !seg.reserve {
+		return free.Bytes()
 	}
-	return free.Bytes()
+	keep := device.BlockCount(2)
+	if v.noSpace {
+		switch {
+		case class == ClassNormal && seg.reserve:
+			return 0
+		case class == ClassNormal:
+			keep += max(v.segmentBlocks/8, 1)
+		case class == ClassReclaim && seg.reserve:
+			keep += v.segmentBlocks / 4
+		}
+	}
+	if free <= keep {
+		return 0
+	}
+	return (free - keep).Bytes()
 }
 
 func (v *Volume) segmentRoom(keep device.BlockCount) int {
@@ -112,12 +123,25 @@ func (v *Volume) segmentRoom(keep device.BlockCount) int {
 }
 
 // wantSegmentsLocked asks for n segments to be opened ahead and says what to answer until they are.
-func (v *Volume) wantSegmentsLocked(n int) error {
+func (v *Volume) wantSegmentsLocked(n int, class Class) error {
 	if v.noSpace { // a batch that needs less may still find room
-		return fmt.Errorf("no free segment: %w", ErrFull)
+		return v.refuseLocked(n, class)
 	}
 	v.wantReady = max(v.wantReady, n)
 	return ErrBusy
+}
+
+// refuseLocked answers a batch for which there is no segment: it waits while compaction may still find room, or may have the
+// reserve.
+func (v *Volume) refuseLocked(n int, class Class) error {
+	if class != ClassNormal && len(v.ready) == 0 && !v.reserveGone {
+		v.wantReserve = true
+		return ErrBusy
+	}
+	if v.compaction.hopeful.Load() && class != ClassMove && n <= 1+v.deadSegments() {
+		return ErrBusy
+	}
+	return v.fullError()
 }
 
 func (v *Volume) nextSegmentLocked() {
@@ -147,6 +171,18 @@ func (v *Volume) pendingBytesLocked() (n int) {
 		n += len(f.buf)
 	}
 	return n
+}
+
+// Lists reports whether the durable manifest lists a segment from that of one place, which is included, to that of another, which
+// is not. The zero Place is before all.
+func (v *Volume) Lists(from, to Place) bool {
+	l := v.segments.Load()
+	for i := max(from.ordinal(), l.base); i < to.ordinal(); i++ {
+		if l.at(i) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Next hands out the next counter.

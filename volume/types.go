@@ -70,6 +70,8 @@ const (
 var (
 	// ErrBusy: nothing was done; try again after the next Step that returns true.
 	ErrBusy = errors.New("busy: the volume is catching up")
+	// ErrMoved: compaction has moved the record since the index named its place. Look it up again.
+	ErrMoved = errors.New("moved")
 	// ErrFull: out of space.
 	ErrFull = errors.New("the volume is full")
 	// ErrTooLarge: a record above MaxRecord, or a batch that this volume can never hold.
@@ -124,6 +126,13 @@ type Replayer interface {
 	Move(v *Volume, r Record) (moved bool, err error)
 }
 
+// Tidier is a store that has work to do when segments have gone. Maintain calls it, from one goroutine.
+type Tidier interface {
+	// Tidy does a bounded step: tombstones that hide nothing any more are forgotten, and what a flush dropped is reported dead.
+	// more: call it again. held is about how many bytes tombstones take on the device that are still needed.
+	Tidy(v *Volume) (more bool, held int)
+}
+
 // KeySource is what the volume needs to know of keys; seal satisfies it.
 type KeySource interface {
 	StoreID() [16]byte
@@ -155,6 +164,8 @@ type Options struct {
 	EpochOps       int               // default 65536
 	EpochBytes     int               // default 64 MiB
 	Blobs          BlobOptions
+	// RecoveryWorkers is how many summaries are read at once; default one a core. With 1 no goroutine is started.
+	RecoveryWorkers int
 	// EpochsUncommitted is how many epochs may be uncommitted, the open one included; default 2. Blocking mode makes it one and
 	// holds mutations at the end of each epoch until its commit.
 	EpochsUncommitted int

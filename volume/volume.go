@@ -31,16 +31,21 @@ type Volume struct {
 	time          storeClock
 	lease         freshLease
 	started       time.Duration
+	recovered     Counter
+	recovery      Recovery
 
-	segments atomic.Pointer[[]*segment] // by ordinal - 1
-	applied  atomic.Uint64
-	durable  atomic.Uint64
-	fresh    atomic.Uint64
-	failure  atomic.Pointer[error]
-	wantDur  atomic.Uint64 // the largest counter that somebody waits for at LevelDurable
-	wantNew  atomic.Uint64 // and at LevelFresh
-	kick     atomic.Bool   // somebody found the leader at work and has news for it
-	wake     *wakeup       // wakes whoever sleeps on Fds
+	segments  atomic.Pointer[segmentList]
+	applied   atomic.Uint64
+	durable   atomic.Uint64
+	fresh     atomic.Uint64
+	failure   atomic.Pointer[error]
+	wantDur   atomic.Uint64 // the largest counter that somebody waits for at LevelDurable
+	wantNew   atomic.Uint64 // and at LevelFresh
+	pushMoves atomic.Bool   // what compaction has moved should go out now
+	kick      atomic.Bool   // somebody found the leader at work and has news for it
+	coming    atomic.Uint64 // blocks of emptied segments, not free yet
+	spare     atomic.Uint64 // blocks that are free, as of the last step
+	wake      *wakeup       // wakes whoever sleeps on Fds
 
 	// The append side.
 	mu          sync.Mutex
@@ -55,7 +60,9 @@ type Volume struct {
 	tailBlock   device.BlockCount
 	ready       []*segment // opened ahead
 	wantReady   int
-	noSpace     bool
+	reserveGone bool // and it cannot be had
+	wantReserve bool // a batch that gives space back, or a move, found no room
+	noSpace     bool // no further segment for ordinary batches
 	spareBufs   [][]byte
 	spareSpans  [][]span
 	bytes       uint64 // of records appended since start
@@ -68,6 +75,10 @@ type Volume struct {
 	sbSeq         uint64
 	slotRefs      [superblockSlots][]extent // what only this slot's superblock still refers to
 	freed         []freedExtents            // waiting for their epoch
+	starvingSince time.Duration
+	starving      bool       // a segment is wanted that freed would have room for
+	plain         []*segment // without a durable summary, in chain order
+	emptied       []emptied  // by compaction, still listed
 	reaped        [64]device.Completion
 	scratch       sealScratch
 	random        generator
@@ -92,7 +103,8 @@ type Volume struct {
 		next  int
 		calls map[int]func()
 	}
-	stats stats
+	stats      stats
+	compaction compaction
 }
 
 // point is a frame as the counter service knows it.
@@ -227,6 +239,50 @@ func (v *Volume) Wait(ctx context.Context, c Counter, l Level) error {
 	}
 }
 
+// WaitMove waits until the committer has got on with something, or a little: for library users whose batch was answered ErrBusy. It
+// leads if nobody does, and returns the context's error, or Err.
+func (v *Volume) WaitMove(ctx context.Context) error {
+	moved := make(chan struct{}, 1)
+	cancel := v.Subscribe(func() {
+		select {
+		case moved <- struct{}{}:
+		default:
+		}
+	})
+	defer cancel()
+	if v.Step() {
+		return nil
+	}
+	if v.leader.TryLock() {
+		v.sleepLeading(waitSlice)
+		outstanding := v.queue.Outstanding() > 0
+		v.leader.Unlock()
+		if outstanding {
+			return v.errOr(ctx)
+		}
+	}
+	select {
+	case <-moved:
+	case <-ctx.Done():
+	case <-time.After(waitSlice):
+	}
+	return v.errOr(ctx)
+}
+
+func (v *Volume) errOr(ctx context.Context) error {
+	if err := v.Err(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("waiting for room: %w", err)
+	}
+	return nil
+}
+
+// Recovered returns where the state ends that this start found: the last counter of its last complete batch. It is valid from
+// Settle on.
+func (v *Volume) Recovered() Counter { return v.recovered }
+
 // waitSlice bounds each sleep of a library caller, so that it notices its context and the other's progress.
 const waitSlice = 2 * time.Millisecond
 
@@ -257,6 +313,7 @@ func (v *Volume) Close(ctx context.Context) error {
 	}
 	closed := fmt.Errorf("%w", ErrClosed)
 	v.failure.CompareAndSwap(nil, &closed)
+	v.compaction.close() // a step that is under way ends; there is no next one
 	v.leader.Lock()
 	defer v.leader.Unlock()
 	if err == nil {

@@ -16,6 +16,9 @@ type benchCommand struct {
 	Memory    benchMemory    `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter   benchCounter   `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 	Freshness benchFreshness `cmd:"" help:"What freshness costs beside durability alone, by the length of epochs (the paper's Figure 11)."`
+	Scale     benchScale     `cmd:"" help:"Restart volumes of 1, 3 and 10 million keys after a clean stop and after kill -9: time, bytes read, memory."`
+	Compact   benchCompact   `cmd:"" help:"Overwrite a nearly full volume: write amplification beside a simulation, latency during compaction."`
+	Load      benchLoad      `cmd:"" name:"scale-load" hidden:"" help:"The process that scale starts and kills."`
 	YCSB      benchYCSB      `cmd:"" name:"ycsb" help:"Compare what YCSB's Redis binding sends with redis-server: load, then workloads A to F."`
 	ZSet      benchZSet      `cmd:"" name:"zset" help:"Fill one sorted set; print bytes a member, what one ZADD takes and a restart."`
 }

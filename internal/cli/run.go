@@ -55,6 +55,8 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	}
 	ready.Msg("ready to accept connections")
 
+	stopMaintaining := maintain(ctx, volumes)
+	defer stopMaintaining()
 	grace := stopTimeout
 	go reloadTLS(ctx, o, log, server)
 	fenced := waitFenced(ctx, volumes)
@@ -69,6 +71,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 	if err := server.Shutdown(drain); err != nil {
 		log.Warn().Err(err).Msg("some clients were cut off before their replies left")
 	}
+	stopMaintaining()
 	closed := closeVolume(volumes.Load())
 	if fenced != nil {
 		return fenced

@@ -217,3 +217,24 @@ func exposed(config resp.Config, allowed bool) error {
 	}
 	return nil
 }
+
+// maintain compacts in the background until the function that it returns is called. A volume that was recovered in place takes the
+// place of the one before.
+func maintain(ctx context.Context, volumes *opened) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			volumes.Load().Maintain(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(fencedPoll):
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 )
 
 // toy is the smallest store on a volume: numbers to strings.
-type toy struct{ items map[uint32]toyItem }
+type toy struct {
+	mu    sync.Mutex // recovery reads several summaries at once
+	items map[uint32]toyItem
+}
 
 type toyItem struct {
 	value   string
@@ -36,7 +40,12 @@ func (s *toy) Reset() { s.items = map[uint32]toyItem{} }
 func (s *toy) Meta(_ volume.Kind, payload []byte) int { return len(payload) }
 
 func (s *toy) Replay(_ *volume.Volume, r volume.Record) error {
-	s.items[binary.BigEndian.Uint32(r.Payload)] = toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := binary.BigEndian.Uint32(r.Payload)
+	if old := s.items[key]; r.Counter > old.counter || r.Counter == old.counter && r.Place > old.place {
+		s.items[key] = toyItem{string(r.Payload[4:]), r.Counter, r.Place, r.Size}
+	}
 	return nil
 }
 

@@ -48,6 +48,12 @@ const (
 	LoseDelete                // keyspace: a delete is not journaled
 	SplitTransaction          // 4.8: the commands of one transaction are not one batch
 	IgnoreWatch               // keyspace: a transaction goes on although a watched key has changed
+	SummaryUncommitted        // 6.3: a segment counts as summarised before its frames are committed
+	ManifestBeforeSummary     // 6.1: a manifest is written before the summaries that it names are durable
+	MoveWithoutLock           // 6.3: a record is moved though the index names another by now
+	MoveNewCounter            // 6.3: a moved record gets a new counter
+	DropTombstone             // 6.3: a tombstone goes while segments with older records are still listed
+	CompactLosesRecord        // 6.3: compaction drops a live record
 
 	// The counter's protocol and its epochs.
 	CommitBeforeDurable // 4: ORDERED commits a state whose frames may not be durable

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"cvmstore/epoch"
@@ -31,9 +32,11 @@ type manifestWrite struct {
 
 // frameWrite is one frame on its way to the disk, or there.
 type frameWrite struct {
-	lba  device.LBA
-	n    device.BlockCount
-	done bool
+	lba       device.LBA
+	n         device.BlockCount
+	done      bool
+	manifests int  // how many were written before it
+	reused    bool // something else was written there since
 }
 
 // The committer's tokens (volume/committer.go): a frame has its number above, this below.
@@ -105,12 +108,7 @@ func (d *disk) submitted(r *device.Request) {
 	d.checkReuse(r.LBA, n)
 	switch r.Token & 0xff {
 	case tokenFrame:
-		for _, f := range d.frames {
-			if r.LBA < f.lba+device.LBA(f.n) && f.lba < r.LBA+device.LBA(n) {
-				failf("5.1: block %d of this generation's journal is sealed a second time", r.LBA)
-			}
-		}
-		d.frames = append(d.frames, frameWrite{r.LBA, n, false})
+		d.frames = append(d.frames, frameWrite{r.LBA, n, false, len(d.manifests), false})
 		if seq := int(r.Token >> 8); seq != len(d.frames) {
 			failf("simulator: frame %d submitted as number %d", len(d.frames), seq)
 		}
@@ -122,7 +120,9 @@ func (d *disk) submitted(r *device.Request) {
 	}
 }
 
-// checkReuse: the place of a manifest is free again once two later ones were published, and the frame that named the second is
+// checkReuse: the place of a frame is free again once a later manifest has left its segment out, and the frame that named that one
+// is committed, durably. (That its keys are never used again is keySource's to see: 5.1.) The place of a manifest is free again once
+// two later ones were published, and the frame that named the second is
 // committed, durably (DESIGN.md 6.2).
 func (d *disk) checkReuse(lba device.LBA, n device.BlockCount) {
 	if d.w.fenced {
@@ -132,6 +132,18 @@ func (d *disk) checkReuse(lba device.LBA, n device.BlockCount) {
 	committed := d.committed[rec.Current.Tag]
 	if rec.Before.Value > 0 { // a restart may be one commit behind
 		committed = d.committed[rec.Before.Tag]
+	}
+	for i := range d.frames {
+		f := &d.frames[i]
+		if f.reused || lba+device.LBA(n) <= f.lba || f.lba+device.LBA(f.n) <= lba {
+			continue
+		}
+		f.reused = slices.ContainsFunc(d.manifests[min(f.manifests, len(d.manifests)):], func(m manifestWrite) bool {
+			return m.namedBy != 0 && m.namedBy <= committed
+		})
+		if !f.reused {
+			failf("6.2: block %d of this generation's journal is used again before what freed it is committed", lba)
+		}
 	}
 	for i := range d.manifests {
 		m := &d.manifests[i]

@@ -108,13 +108,14 @@ func (m *model) endBefore(c volume.Counter) volume.Counter {
 	return 0
 }
 
-// cut goes back to the end of the batch whose last counter is c (0: to the beginning). It reports whether there is one.
+// cut goes back to the state at counter c (0: the beginning): the end of a batch, or an opening frame after it. It reports
+// false if c lies inside a batch.
 func (m *model) cut(c volume.Counter) bool {
 	n := len(m.batches)
 	for n > 0 && m.batches[n-1].last > c {
 		n--
 	}
-	if n == 0 && c != 0 || n > 0 && m.batches[n-1].last != c {
+	if n < len(m.batches) && c > m.batches[n].last-volume.Counter(m.batches[n].records) {
 		return false
 	}
 	for i := len(m.batches) - 1; i >= n; i-- {

@@ -50,6 +50,12 @@ var mutantNames = map[mutant.ID]string{
 	mutant.LoseDelete:             "LoseDelete",
 	mutant.SplitTransaction:       "SplitTransaction",
 	mutant.IgnoreWatch:            "IgnoreWatch",
+	mutant.SummaryUncommitted:     "SummaryUncommitted",
+	mutant.ManifestBeforeSummary:  "ManifestBeforeSummary",
+	mutant.MoveWithoutLock:        "MoveWithoutLock",
+	mutant.MoveNewCounter:         "MoveNewCounter",
+	mutant.DropTombstone:          "DropTombstone",
+	mutant.CompactLosesRecord:     "CompactLosesRecord",
 
 	mutant.CommitBeforeDurable: "CommitBeforeDurable",
 	mutant.ParallelAhead:       "ParallelAhead",

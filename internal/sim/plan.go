@@ -47,6 +47,7 @@ type plan struct {
 	bigBatches      bool
 	clockJumps      bool
 	powerCutsLikely bool
+	compacting      int  // percent of the steps that compact
 	garbage         bool // a power cut may leave sectors that nobody wrote
 }
 
@@ -82,6 +83,7 @@ func newPlan(rng *rand.Rand) plan {
 	p.blobBytes = choose(rng, -1, -1, 20, 200, 1000, 5000)
 	p.mode(rng)
 	p.powerCutsLikely, p.garbage = chance(rng, 50), chance(rng, 30)
+	p.compacting = choose(rng, 0, 1, 3, 20)
 	if chance(rng, 5) {
 		p.suite = seal.SuiteAESGCM
 	}

@@ -25,7 +25,7 @@ func (s *server) fetch(cl *client) {
 		case err == nil:
 			s.reads[s.tokens] = fetching{cl: cl, at: f.At}
 			cl.fetching++
-		case errors.Is(err, volume.ErrBusy): // the command will miss it again
+		case errors.Is(err, volume.ErrBusy), errors.Is(err, volume.ErrMoved): // the command will miss it again
 		default:
 			s.readFailed(cl, fmt.Errorf("submit: %w", err))
 		}

@@ -33,7 +33,10 @@ func (w *world) startServer() bool {
 		s := w.newServer(w.disk, tr)
 		err := s.open()
 		if w.settle(s, tr, err) {
-			return true
+			if w.ended {
+				w.endServer(func() { w.cut(false) })
+			}
+			return !w.ended
 		}
 		if err == nil {
 			continue
@@ -215,10 +218,19 @@ func (w *world) compareState(s *server) {
 			if want.expiry != 0 && want.expiry < s.v.Now() {
 				continue // looking would delete it
 			}
-			val, it, damaged := s.load(db, []byte(k))
-			if damaged && it.Counter == want.counter {
+			val, it, err := s.load(db, []byte(k))
+			if errors.Is(err, volume.ErrCorrupt) && it.Blob && it.Counter == want.counter && w.mayBeDamaged {
+				w.count("surfaced: damaged blob")
 				w.damaged[dbKey{db, k}] = want.counter
 				continue
+			}
+			if errors.Is(err, volume.ErrCorrupt) && (w.tampered || w.mayBeDamaged) {
+				w.count("surfaced: value damaged before the start")
+				w.ended = true
+				continue
+			}
+			if err != nil {
+				failf("key %q after recovery: %v", k, err)
 			}
 			if !it.Exists() || it.Expiry != want.expiry || it.Counter != want.counter || val != want.val {
 				failf("key %q in database %d is %.40q (%d bytes, expiry %d, counter %d) after recovery, the model says %.40q (%d bytes, expiry %d, counter %d)",
@@ -228,41 +240,33 @@ func (w *world) compareState(s *server) {
 	}
 }
 
-// load reads one key, from the device if need be. A blob may turn out damaged where the disk was tampered with: values are not
-// read at recovery.
-func (s *server) load(db int, key []byte) (val string, it keyspace.Item, damaged bool) {
+// load reads one key, from the device if need be.
+func (s *server) load(db int, key []byte) (string, keyspace.Item, error) {
 	t := &s.dump
+	defer t.Forget()
 	var out [1]volume.Fetched
 	for range 3 {
 		s.space.Begin(t, db, [][]byte{key})
 		val, it, err := t.Load(key, keyspace.TypeString)
 		text := string(val)
 		t.End()
-		if err == nil {
-			return text, it, false
-		}
-		if it.Blob && errors.Is(err, volume.ErrCorrupt) && s.w.mayBeDamaged {
-			s.w.count("surfaced: damaged blob")
-			return "", it, true
-		}
 		if !errors.Is(err, keyspace.ErrMiss) {
-			failf("key %q after recovery: %v", key, err)
+			return text, it, err
 		}
 		s.runJobs(t.Jobs())
 		for _, f := range t.Misses() {
 			if err := s.reader.Submit(f, 0); err != nil {
-				failf("key %q after recovery: %v", key, err)
+				return "", it, err
 			}
 			for s.reader.Poll(out[:]) == 0 {
 			}
 			if out[0].Err != nil {
-				failf("key %q after recovery: %v", key, out[0].Err)
+				return "", it, out[0].Err
 			}
 			t.Supply(f.At, out[0].Payload)
 		}
 	}
-	failf("key %q after recovery: its value never comes", key)
-	return "", keyspace.Item{}, false
+	return "", keyspace.Item{}, errors.New("its value never comes")
 }
 
 // refused takes an error of Open. It returns false if the seed ends here.

@@ -76,6 +76,10 @@ func (w *world) serve(until int) {
 // tick is one step of whoever the seed picks.
 func (w *world) tick() {
 	rng, s := w.rng, w.srv
+	if chance(rng, w.p.compacting) {
+		w.compact()
+		w.step()
+	}
 	switch r := rng.IntN(100); {
 	case r < 40:
 		w.act(w.clients[rng.IntN(len(w.clients))])
@@ -137,6 +141,31 @@ func (w *world) checkEverySecond() {
 
 // memoryMax is how long a change may wait in memory while steps are taken.
 const memoryMax = time.Second
+
+// compact is what volume.Maintain does, in steps that the seed decides on. Small volumes need it to go on at all.
+func (w *world) compact() {
+	s := w.srv
+	for range 1 + w.rng.IntN(4) {
+		for more := true; more && chance(w.rng, 90); {
+			more, _ = s.space.Tidy(s.v)
+		}
+		more, err := s.v.Compact()
+		switch {
+		case err == nil:
+		case errors.Is(err, volume.ErrBusy), errors.Is(err, volume.ErrFull), s.v.Err() != nil:
+			return
+		case errors.Is(err, errInjected), errors.Is(err, volume.ErrCorrupt) && (w.readsTampered || w.mayBeDamaged):
+			w.count("surfaced: compaction that could not read")
+			return
+		default:
+			failf("compaction: %v", err)
+		}
+		if !more {
+			return
+		}
+		w.count("compaction step")
+	}
+}
 
 func (w *world) expireCycle() {
 	s := w.srv

@@ -43,7 +43,7 @@ type event struct {
 	first   bool // of its batch
 }
 
-// tap stands between recovery and the keyspace, and sees the newest counter that was replayed: where the recovered state ends.
+// tap stands between recovery and the keyspace, and sees where the recovered state ends.
 type tap struct {
 	*keyspace.Space
 	mu      sync.Mutex
@@ -62,12 +62,17 @@ func (t *tap) Reset() {
 func (t *tap) Replay(v *volume.Volume, r volume.Record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = max(t.last, r.Counter)
 	t.records++
 	if t.swallow != nil && t.swallow(r) {
 		return nil
 	}
 	return t.Space.Replay(v, r)
+}
+
+// Settle implements volume.Replayer.
+func (t *tap) Settle(v *volume.Volume, d *volume.Delta) error {
+	t.last = v.Recovered()
+	return t.Space.Settle(v, d)
 }
 
 func (w *world) newServer(dev *memdev.Device, tr *trip) *server {
@@ -97,8 +102,8 @@ func (s *server) open() error {
 		SegmentBlocks: p.segmentBlocks, FrameBytes: p.frameBytes, FramesInFlight: p.framesInFlight,
 		EpochLength: p.epochLength, EpochOps: p.epochOps, EpochBytes: p.epochBytes, Clock: &s.w.clock,
 		EpochsUncommitted: p.epochsMax, Blocking: p.blocking, Parallel: p.parallel, FreshLease: p.lease,
-		FormatForeign: s.w.formatForeign,
-		Blobs:         volume.BlobOptions{ChunkBytes: 4096, Buffers: 6, Depth: 4, Ahead: 2},
+		FormatForeign: s.w.formatForeign, RecoveryWorkers: 1,
+		Blobs: volume.BlobOptions{ChunkBytes: 4096, Buffers: 6, Depth: 4, Ahead: 2},
 	})
 	if err != nil {
 		return err

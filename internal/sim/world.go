@@ -54,6 +54,7 @@ type world struct {
 	tampered      bool
 	mustRefuse    string           // why a start on this disk must be refused
 	genuine       *memdev.Snapshot // the right content, while tampered
+	ended         bool             // some were: the disk will not be whole again, the seed ends
 	archive       []*memdev.Snapshot
 	hidden        []hiddenBlock
 	messages      []epoch.CommitRequest

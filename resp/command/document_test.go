@@ -85,6 +85,7 @@ const differences = `## What differs from Redis
   look at other connections are answered as of its beginning. A command of a transaction that needs more room than the volume
   has left for the batch fails by itself, as one that meets a wrong type does.
 - REPLICAOF accepts NO ONE only.
+- Every list is a quicklist to OBJECT ENCODING. LINSERT, LREM and LPOS on a list of which much is not in memory read it from the device.
 - DEBUG is refused unless enable-debug-command allows it. DEBUG SLEEP stops the loop of the connection that asks. DEBUG RELOAD
   and LOADAOF close the volume and recover it, whatever their options.
 - What a subscriber is sent of a change (messages, keyspace notifications, invalidations) waits for the change like a reply. A
