@@ -10,7 +10,7 @@ type Put struct {
 	Type     TypeID
 	Encoding uint8  // 0 to 15, the type's own numbering
 	Expiry   int64  // absolute store time, ms; 0: never
-	Event    string // for Options.OnChange
+	Event    string // for those who watch and observe; empty: the value is the same in another encoding, nobody is told
 }
 
 // Put sets the key's value, the concatenation of parts, over whatever the key held. It takes PutSize of the reservation.
@@ -97,6 +97,9 @@ func (t *Tx) SetExpiry(key []byte, at int64, event string) {
 
 // changed tells those who watch.
 func (t *Tx) changed(p spot, key []byte, event string, c volume.Counter) {
+	if event == "" {
+		return
+	}
 	if p.st.watched != nil {
 		t.touch(p.st, key, c)
 	}

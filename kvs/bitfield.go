@@ -75,16 +75,16 @@ func BitField(t *keyspace.Tx, key []byte, ops []FieldOp, out []FieldResult) ([]F
 	if err != nil {
 		return nil, err
 	}
-	changed := e.changed()
+	changed := false
 	for i := range ops {
 		o := ops[i]
 		o.Offset -= 8 * from
 		r, wrote := o.apply(e.window)
-		changed = changed || wrote
+		changed = changed || wrote || e.grew() && o.Kind != FieldGet && r.OK
 		out = append(out, r)
 	}
 	if !changed {
-		return out, nil
+		return out, e.settle(t, key)
 	}
 	return out, e.write(t, key, "setbit")
 }

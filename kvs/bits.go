@@ -20,8 +20,8 @@ func SetBit(t *keyspace.Tx, key []byte, offset int64, bit int) (old int, err err
 	if e.window[0]&mask != 0 {
 		old = 1
 	}
-	if old == bit && !e.changed() {
-		return old, nil
+	if old == bit && !e.grew() {
+		return old, e.settle(t, key)
 	}
 	e.window[0] &^= mask
 	if bit == 1 {

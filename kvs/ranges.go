@@ -50,9 +50,16 @@ func beginEdit(t *keyspace.Tx, key []byte, from, to int64) (e edit, err error) {
 	return e, nil
 }
 
-// changed says that something changes even if none of the old bytes does: the length, or the encoding.
-func (e *edit) changed() bool {
-	return !e.found || e.size > e.old || e.item.Encoding != encodingRaw
+// grew says that the value changes even if none of the old bytes does.
+func (e *edit) grew() bool { return !e.found || e.size > e.old }
+
+// settle ends an edit that wrote no bit. As in Redis, what was edited is raw, and as long as the edit wanted, but nobody is
+// told: WATCH does not see it.
+func (e *edit) settle(t *keyspace.Tx, key []byte) error {
+	if !e.grew() && e.item.Encoding == encodingRaw {
+		return nil
+	}
+	return e.write(t, key, "")
 }
 
 // write ends an edit. What was edited is raw, as in Redis.
