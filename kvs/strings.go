@@ -231,9 +231,6 @@ func appendTo(t *keyspace.Tx, key []byte, suffix source) (int, error) {
 		return 0, err
 	}
 	n := it.ValueSize + suffix.size()
-	if it.Exists() && suffix.size() == 0 && it.Encoding == encodingRaw {
-		return n, nil
-	}
 	if err := checkSize(t, key, n); err != nil {
 		return 0, err
 	}
