@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -98,12 +97,16 @@ func (v *Volume) takeCompletions(done []device.Completion) {
 			v.blobsFlushed(c.Token >> 8)
 		}
 	}
+	v.submitBacklog()
 	v.advanceDurable()
 }
 
 func (v *Volume) frameDone(seq uint64) {
 	for _, f := range v.inflight {
 		if f.seq == seq {
+			if f.writing--; f.writing > 0 {
+				return
+			}
 			f.done = true
 			if mutant.On(mutant.DurableNotPrefix) {
 				v.durablePoint = f.point()
@@ -155,7 +158,6 @@ func (v *Volume) submitStep() {
 		}
 		v.sealedLast, v.sealedPoint = f.last, f.point()
 		v.stats.frames++
-		v.stats.bytesWritten += uint64(len(f.dma))
 		if w, ok := v.writesThrough(f); ok {
 			v.writeThroughNow(w, f)
 			if through++; through == throughFramesMax {
@@ -164,24 +166,11 @@ func (v *Volume) submitStep() {
 			continue
 		}
 		v.inflight = append(v.inflight, f)
-		v.submit(device.Request{
-			Op: device.OpWrite, Through: !mutant.On(mutant.SkipFlush), LBA: f.lba(), Buf: f.dma, Token: tokenFrame | f.seq<<8,
-		})
+		f.writing = v.submitWrite(f.lba(), f.dma, !mutant.On(mutant.SkipFlush), tokenFrame|f.seq<<8)
 		if mutant.On(mutant.AckBeforeDurable) {
 			v.durable.Store(uint64(f.complete))
 			v.fresh.Store(uint64(f.complete))
 		}
-	}
-}
-
-// submit hands one request to the device. The queue is deep enough for all that the committer may have outstanding.
-func (v *Volume) submit(r device.Request) {
-	n, err := v.queue.Submit([]device.Request{r})
-	if err == nil && n == 0 {
-		err = errors.New("the device's queue is full")
-	}
-	if err != nil {
-		v.fail(ErrFailed, fmt.Errorf("submit at block %d: %w", r.LBA, err))
 	}
 }
 

@@ -25,6 +25,8 @@ var errInjected = errors.New("injected")
 type script struct {
 	name string
 	run  func(c *crash) // returns at the first error
+	// Of a device that takes only so many blocks in one request, and a volume of large segments; 0: the usual.
+	transfer, segment, blocks device.BlockCount
 }
 
 // crash is one run of a script towards its fault.
@@ -110,11 +112,19 @@ func (c *crash) check(when string) {
 }
 
 var scripts = []script{
-	{"birth", func(c *crash) {
+	{name: "birth", run: func(c *crash) {
 		c.start()
 		c.write(1, "a")
 	}},
-	{"restart", func(c *crash) {
+	{name: "in pieces", transfer: 1, segment: 16, blocks: 160, run: func(c *crash) {
+		c.start()
+		c.write(1, fmt.Sprintf("a%12000d", 1))
+		c.restartNow()
+		for i := range 4 {
+			c.write(uint32(i%3), fmt.Sprintf("%d %12000d", i, i))
+		}
+	}},
+	{name: "restart", run: func(c *crash) {
 		c.start()
 		c.write(1, "a")
 		c.write(2, "b")
@@ -123,13 +133,13 @@ var scripts = []script{
 		c.restartNow()
 		c.write(3, "d")
 	}},
-	{"rolls", func(c *crash) {
+	{name: "rolls", run: func(c *crash) {
 		c.start()
 		for i := range 12 {
 			c.write(uint32(i%3), fmt.Sprintf("%d %2500d", i, i))
 		}
 	}},
-	{"blobs", func(c *crash) {
+	{name: "blobs", run: func(c *crash) {
 		c.start()
 		c.writeBlob(1, 1, 3*4096+10)
 		c.write(2, "b")
@@ -141,7 +151,7 @@ var scripts = []script{
 		c.restartNow()
 		c.writeBlob(3, 5, 3*4096)
 	}},
-	{"rolls after a restart", func(c *crash) {
+	{name: "rolls after a restart", run: func(c *crash) {
 		c.start()
 		c.write(1, "a")
 		c.restartNow()
@@ -179,6 +189,9 @@ var faults = []fault{
 func TestCrashMatrix(t *testing.T) {
 	for _, s := range scripts {
 		for _, lagging := range []bool{false, true} {
+			if lagging && s.transfer > 0 && testing.Short() {
+				continue
+			}
 			for _, f := range faults {
 				t.Run(fmt.Sprintf("%s/lagging %v/%s", s.name, lagging, f.name), func(t *testing.T) {
 					steps := 0
@@ -204,7 +217,8 @@ func crashAt(t *testing.T, s script, f fault, lagging bool, n int) bool {
 	t.Helper()
 	reached := false
 	for way := range uint64(3) {
-		r := newBlobRig(t, memdev.Options{Blocks: 96, Seed: uint64(n)}, epochtest.Options{Lagging: lagging})
+		r := newBlobRig(t, memdev.Options{Blocks: max(96, s.blocks), TransferBlocks: s.transfer, Seed: uint64(n)}, epochtest.Options{Lagging: lagging})
+		r.opts.SegmentBlocks = max(r.opts.SegmentBlocks, s.segment)
 		c := &crash{rig: r, acked: map[uint32]string{}, maybe: map[uint32][]string{}}
 		step := 0
 		r.dev.SetFault(func(q memdev.Request) memdev.Fault {

@@ -31,6 +31,7 @@ type frame struct {
 	tag      epoch.Tag
 	dma      []byte
 	manifest [32]byte // the manifest that it names, or zero
+	writing  int      // pieces of it that the device has not completed
 	done     bool
 }
 

@@ -43,13 +43,10 @@ func (v *Volume) run(reqs ...device.Request) error {
 const readTransfer device.BlockCount = 256
 
 func (v *Volume) readInto(buf []byte, lba device.LBA) error {
-	step := max(1, min(readTransfer, v.dev.Info().TransferBlocks)).Bytes()
 	var reqs []device.Request
-	for from := 0; from < len(buf); from += step {
-		reqs = append(reqs, device.Request{
-			Op: device.OpRead, LBA: lba + device.LBA(from/device.BlockSize), Buf: buf[from:min(from+step, len(buf))],
-		})
-	}
+	pieces(min(readTransfer, v.transfer), lba, buf, func(lba device.LBA, part []byte) {
+		reqs = append(reqs, device.Request{Op: device.OpRead, LBA: lba, Buf: part})
+	})
 	if err := v.run(reqs...); err != nil {
 		return fmt.Errorf("read at block %d: %w", lba, err)
 	}
@@ -58,7 +55,11 @@ func (v *Volume) readInto(buf []byte, lba device.LBA) error {
 }
 
 func (v *Volume) writeThrough(lba device.LBA, buf []byte) error {
-	if err := v.run(device.Request{Op: device.OpWrite, Through: true, LBA: lba, Buf: buf}); err != nil {
+	var reqs []device.Request
+	pieces(v.transfer, lba, buf, func(lba device.LBA, part []byte) {
+		reqs = append(reqs, device.Request{Op: device.OpWrite, Through: true, LBA: lba, Buf: part})
+	})
+	if err := v.run(reqs...); err != nil {
 		return fmt.Errorf("write at block %d: %w", lba, err)
 	}
 	v.stats.bytesWritten += uint64(len(buf))

@@ -29,6 +29,7 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 		opts: o, dev: o.Device, service: o.Counter, keys: o.Keys, clock: o.Clock, log: o.Log, store: o.Keys.StoreID(),
 		spareDMA: map[device.BlockCount][][]byte{}, wantReady: 1,
 	}
+	v.transfer = max(1, v.dev.Info().TransferBlocks)
 	v.epochs.setMax(&o)
 	if !o.Device.Info().Exclusive {
 		o.FreshLease = min(o.FreshLease, sharedLeaseMax)

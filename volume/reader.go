@@ -37,6 +37,7 @@ type Reader struct {
 	spare map[device.BlockCount][][]byte
 	ready []Fetched
 	done  []device.Completion
+	split bool // some record took more than one request
 }
 
 type readSlot struct {
@@ -44,6 +45,10 @@ type readSlot struct {
 	seg   *segment // held until the slot is free
 	token uint64
 	buf   []byte
+	first device.LBA // of buf
+	sent  int        // bytes of it that were asked for
+	parts int        // requests for it that the device has not completed
+	err   error      // of one of them
 }
 
 // NewReader makes a reader for up to depth records at once.
@@ -105,7 +110,7 @@ func (r *Reader) submitDevice(f Fetch, token uint64) error {
 		seg.readers.Add(-1)
 		return fmt.Errorf("read at %#x: no such place: %w", f.At, ErrCorrupt)
 	}
-	first := device.LBA(f.At.offset() / device.BlockSize)
+	first := seg.lba + device.LBA(f.At.offset()/device.BlockSize)
 	n := blocksOf(f.At.offset()%device.BlockSize + recPrefix + length)
 	buf, err := r.alloc(n)
 	if err != nil {
@@ -113,9 +118,9 @@ func (r *Reader) submitDevice(f Fetch, token uint64) error {
 		return err
 	}
 	i := r.free[len(r.free)-1]
-	r.slots[i] = readSlot{fetch: f, seg: seg, token: token, buf: buf}
-	k, err := r.queue.Submit([]device.Request{{Op: device.OpRead, LBA: seg.lba + first, Buf: buf, Token: uint64(i)}})
-	if err != nil || k == 0 {
+	r.slots[i] = readSlot{fetch: f, seg: seg, token: token, buf: buf, first: first}
+	err = r.ask(i)
+	if r.slots[i].parts == 0 {
 		r.release(buf)
 		seg.readers.Add(-1)
 		r.slots[i] = readSlot{}
@@ -124,8 +129,37 @@ func (r *Reader) submitDevice(f Fetch, token uint64) error {
 		}
 		return err
 	}
+	r.slots[i].err = err
 	r.free = r.free[:len(r.free)-1]
 	return nil
+}
+
+// ask asks for as much of a slot's blocks as the queue takes now: a device takes only so many in one request (pieces.go).
+func (r *Reader) ask(i int) error {
+	s := &r.slots[i]
+	most := r.v.transfer.Bytes()
+	r.split = r.split || len(s.buf) > most
+	for s.sent < len(s.buf) && s.err == nil {
+		part := s.buf[s.sent:min(s.sent+most, len(s.buf))]
+		n, err := r.queue.Submit([]device.Request{{Op: device.OpRead, LBA: s.first + device.LBA(s.sent/device.BlockSize), Buf: part, Token: uint64(i)}})
+		if err != nil || n == 0 {
+			return err
+		}
+		s.sent += len(part)
+		s.parts++
+	}
+	return nil
+}
+
+// askRest asks for what the queue had no room for.
+func (r *Reader) askRest() {
+	for i := range r.slots {
+		if s := &r.slots[i]; s.buf != nil && s.sent < len(s.buf) && s.err == nil {
+			if s.err = r.ask(i); s.err != nil && s.parts == 0 {
+				r.finish(i, nil, s.err)
+			}
+		}
+	}
 }
 
 func (r *Reader) alloc(n device.BlockCount) ([]byte, error) {
@@ -180,13 +214,22 @@ func (r *Reader) take(n int, err error) {
 			continue
 		}
 		s := &r.slots[i]
-		if c.Err != nil {
-			r.finish(i, nil, fmt.Errorf("read at block %d: %w", r.v.lbaOf(s.fetch.At), c.Err))
+		if s.parts--; c.Err != nil && s.err == nil {
+			s.err = fmt.Errorf("read at block %d: %w", r.v.lbaOf(s.fetch.At), c.Err)
+		}
+		switch {
+		case s.parts > 0 || s.err == nil && s.sent < len(s.buf):
+			continue
+		case s.err != nil:
+			r.finish(i, nil, s.err)
 			continue
 		}
 		r.v.stats.bytesRead.Add(uint64(len(s.buf)))
 		payload, err := r.v.openFrom(&r.x, s.seg, s.fetch, s.buf[s.fetch.At.offset()%device.BlockSize:])
 		r.finish(i, payload, err)
+	}
+	if n > 0 && r.split {
+		r.askRest()
 	}
 }
 

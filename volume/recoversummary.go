@@ -121,7 +121,7 @@ func (r *summaryReader) read(x extent) (shared []byte, err error) {
 
 // readExtent reads blocks through a queue that nobody else uses, several requests at a time, and waits for all of them.
 func readExtent(v *Volume, q device.Queue, done []device.Completion, buf []byte, lba device.LBA) error {
-	step := max(1, min(readTransfer, v.dev.Info().TransferBlocks)).Bytes()
+	step := max(1, min(readTransfer, v.transfer)).Bytes()
 	deadline := v.clock.Monotonic() + ioTimeout
 	var first error
 	for from := 0; from < len(buf) || q.Outstanding() > 0; {

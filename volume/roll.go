@@ -22,9 +22,9 @@ type rollState struct {
 	dropped   map[*segment]bool // no longer listed
 	manifest  extent
 	tag       [32]byte
-	buf       []byte // of the request in flight
-	writing   int    // summaries in flight
-	namedIn   uint64 // number of the frame that names the manifest
+	buf       []byte                // of the request in flight
+	writing   [tokenSummary + 1]int // pieces in flight, by token
+	namedIn   uint64                // number of the frame that names the manifest
 	retryAt   time.Duration
 }
 
@@ -72,9 +72,10 @@ func (r *rollState) frameDurable(f *frame) {
 }
 
 func (r *rollState) done(token int) {
+	if r.writing[token]--; r.writing[token] > 0 {
+		return
+	}
 	switch {
-	case r.step == rollSummaries && token == tokenSummary:
-		r.writing--
 	case r.step == rollManifest && token == tokenManifest:
 		r.step = rollNaming
 	case r.step == rollSuperblock && token == tokenSuperblock:
@@ -105,7 +106,7 @@ func (v *Volume) rollStep() {
 	if r.step == rollReserving {
 		v.reserveRoll()
 	}
-	if r.step == rollSummaries && (r.writing == 0 || mutant.On(mutant.ManifestBeforeSummary)) {
+	if r.step == rollSummaries && (r.writing[tokenSummary] == 0 || mutant.On(mutant.ManifestBeforeSummary)) {
 		v.writeRollManifest()
 	}
 	if r.step == rollNaming { // the manifest is durable: name it now rather than at the next change
@@ -166,7 +167,6 @@ func (v *Volume) reserveRoll() {
 			v.fail(ErrFailed, err)
 			return
 		}
-		r.writing++
 		v.stats.summaryBytes += uint64(len(s.buf))
 		v.submitMeta(s.ref.lba, s.buf, tokenSummary)
 	}
@@ -230,8 +230,7 @@ func (v *Volume) encodeSuperblock(s *superblock) ([]byte, error) {
 }
 
 func (v *Volume) submitMeta(lba device.LBA, buf []byte, token uint64) {
-	v.stats.bytesWritten += uint64(len(buf))
-	v.submit(device.Request{Op: device.OpWrite, Through: true, LBA: lba, Buf: buf, Token: token})
+	v.roll.writing[token] += v.submitWrite(lba, buf, true, token)
 }
 
 // syncTimeout bounds a flush of the counter's own store.

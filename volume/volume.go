@@ -26,6 +26,7 @@ type Volume struct {
 	gen           epoch.Generation
 	segmentBlocks device.BlockCount
 	blocks        device.BlockCount
+	transfer      device.BlockCount // the largest single read or write
 	multisetKey   [32]byte
 	nameKey       [32]byte
 	time          storeClock
@@ -71,7 +72,8 @@ type Volume struct {
 	// The leader's.
 	leader        sync.Mutex
 	queue         device.Queue
-	slot          int // of the newest superblock
+	backlog       []device.Request // that the queue had no room for
+	slot          int              // of the newest superblock
 	sbSeq         uint64
 	slotRefs      [superblockSlots][]extent // what only this slot's superblock still refers to
 	freed         []freedExtents            // waiting for their epoch

@@ -29,7 +29,7 @@ type throughState struct {
 // writesThrough reports whether a frame is written in this thread: it is short, nothing is in flight, and the device is fast.
 func (v *Volume) writesThrough(f *frame) (throughWriter, bool) {
 	w, ok := v.queue.(throughWriter)
-	if !ok || v.opts.Parallel || len(f.dma) > throughBytesMax || len(v.inflight) > 0 {
+	if !ok || v.opts.Parallel || len(f.dma) > min(throughBytesMax, v.transfer.Bytes()) || len(v.inflight) > 0 {
 		return nil, false
 	}
 	t := &v.through
@@ -37,6 +37,7 @@ func (v *Volume) writesThrough(f *frame) (throughWriter, bool) {
 }
 
 func (v *Volume) writeThroughNow(w throughWriter, f *frame) {
+	v.stats.bytesWritten += uint64(len(f.dma))
 	start := v.clock.Monotonic()
 	err := w.WriteThrough(f.lba(), f.dma)
 	end := v.clock.Monotonic()
