@@ -76,7 +76,7 @@ func init() {
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
-		multiCommands(), pubsubCommands(), hyperloglogCommands(),
+		multiCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
