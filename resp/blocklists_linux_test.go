@@ -2,7 +2,10 @@ package resp
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"cvmstore/epoch/epochtest"
 )
 
 func TestBlockingCommandsOnLists(t *testing.T) {
@@ -73,5 +76,59 @@ func TestBlockingCommandsOnSortedSets(t *testing.T) {
 	other.expect(array("*", "z", "v"))
 	for _, c := range waiting {
 		c.want("*-1\r\n", "BZPOPMIN", "z", fmt.Sprint(0.01))
+	}
+}
+
+// TestBlockedPopWaitsForTheCommit: what a push has brought is handed on at once, but nobody hears of it before it is committed
+// (DESIGN.md 4.3).
+func TestBlockedPopWaitsForTheCommit(t *testing.T) {
+	r := newRig(t, rigOptions{counter: epochtest.Options{Async: true}})
+	push, a, b := r.dial(), r.dial(), r.dial()
+	push.want("+OK\r\n", "CVM.DURABILITY", "durable")
+	a.send(wire("BLPOP", "l", "0"))
+	push.blocked(1)
+	b.send(wire("BLMOVE", "l", "m", "LEFT", "LEFT", "0"))
+	push.blocked(2)
+	push.want(":2\r\n", "RPUSH", "l", "x", "y")
+	push.blocked(0)
+	push.want(array("*", "y"), "LRANGE", "m", "0", "-1")
+	a.quiet()
+	b.quiet()
+	b.send(wire("LLEN", "l")) // nor that nothing is left
+	b.quiet()
+	r.deliver()
+	a.expect(array("*", "l", "x"))
+	b.expect("$1\r\ny\r\n")
+	b.expect(":0\r\n")
+}
+
+// TestBlockedPopsEnd: a client that is killed, unblocked or out of time takes nothing with it, and the next one in the queue is
+// served.
+func TestBlockedPopsEnd(t *testing.T) {
+	r := newRig(t, rigOptions{config: func(c *Config) { c.Loops = 2 }})
+	push := r.dial()
+	for kind, cmd := range map[string]string{"list": "BLPOP k 0", "zset": "BZPOPMIN k 0", "many": "BLMPOP 0 2 j k LEFT COUNT 9"} {
+		var ids [3]int
+		var cs [3]*client
+		for i := range cs {
+			cs[i] = r.dial()
+			_, _ = fmt.Sscanf(cs[i].do("CLIENT", "ID"), ":%d", &ids[i])
+			cs[i].send(wire(words(cmd)...))
+			push.blocked(i + 1)
+		}
+		push.want(":1\r\n", "CLIENT", "KILL", "ID", fmt.Sprint(ids[0]))
+		cs[0].closed()
+		push.want(":1\r\n", "CLIENT", "UNBLOCK", fmt.Sprint(ids[1]), "ERROR")
+		cs[1].expect("-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n")
+		push.blocked(1)
+		if kind == "zset" {
+			push.do("ZADD", "k", "1", "v")
+			cs[2].expect(array("*", "k", "v", "1"))
+		} else {
+			push.do("RPUSH", "k", "v")
+			cs[2].expect(map[string]string{"list": array("*", "k", "v"), "many": "*2\r\n$1\r\nk\r\n" + array("*", "v")}[kind])
+		}
+		push.want(":0\r\n", "EXISTS", "k")
+		cs[1].want("*-1\r\n", words(strings.Replace(strings.Replace(cmd, " 0", " 0.01", 1), "0.012", "0.01 2", 1))...)
 	}
 }
