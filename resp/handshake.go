@@ -88,6 +88,10 @@ func (l *loop) unaccepted(c conn) {
 
 // secureConn performs the handshake on a connection. The descriptor stays open if it fails.
 func secureConn(ctx context.Context, c conn, config *tls.Config) (*secure, error) {
+	key, err := publicKey(config)
+	if err != nil {
+		return nil, err
+	}
 	early, err := blockingConn(c.fd())
 	if err != nil {
 		return nil, err
@@ -107,5 +111,5 @@ func secureConn(ctx context.Context, c conn, config *tls.Config) (*secure, error
 	}
 	wire.early = nil
 	// What came behind the handshake stands in crypto/tls already.
-	return &secure{tls: t, wire: wire, more: true}, nil
+	return &secure{tls: t, wire: wire, key: key, more: true}, nil
 }

@@ -38,7 +38,7 @@ func (ln *listener) close() {
 // listen opens the listeners that the configuration asks for.
 func (s *Server) listen() (err error) {
 	config := s.config.Load()
-	t, err := config.tlsConfig()
+	t, err := config.tlsConfig(s.opts.Attested)
 	if err != nil {
 		return err
 	}

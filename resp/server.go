@@ -48,6 +48,8 @@ type Options struct {
 	Rewrite    func(Config) error
 	// Receipts signs claims for CVM.RECEIPT; nil: the counter cannot.
 	Receipts Receipter
+	// Attested shows clients what this VM is; nil: nothing to show.
+	Attested *Attested
 	// OnShutdown is called, once and on a goroutine of its own, when a client sends SHUTDOWN. It should lead to Shutdown.
 	OnShutdown func()
 	// Exposed refuses a configuration that CONFIG SET is about to make listen in plaintext where it must not. nil: none is.
@@ -87,6 +89,7 @@ type Server struct {
 	next        atomic.Uint64
 	clientID    atomic.Uint64
 	receipts    atomic.Int64 // being signed
+	attests     atomic.Int64 // being made
 	connected   atomic.Int64
 	ops         opsMeter
 	shutdown    sync.Once

@@ -30,6 +30,8 @@ type session struct {
 	reloaded error // of a reload that this session asked for
 	receipt  *receipt
 
+	attestation *attestation
+
 	softSince int64 // monotonic nanoseconds since which its pending output is above the soft limit; 0: it is not
 	since     int64 // monotonic nanoseconds at which it was parked for the volume
 	fetches   int   // outstanding reads from the device, and transfers

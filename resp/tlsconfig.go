@@ -17,10 +17,15 @@ var suites12 = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// tlsConfig reads the certificate, the key and the clients' authorities from their files. It returns nil if TLS is off.
-func (c *Config) tlsConfig() (*tls.Config, error) {
+// tlsConfig reads the certificate, the key and the clients' authorities from their files. It returns nil if TLS is off. An
+// attested server without these files uses its own certificate.
+func (c *Config) tlsConfig(by *Attested) (*tls.Config, error) {
 	if c.TLSPort == 0 {
 		return nil, nil
+	}
+	if by != nil && c.TLSCert == "" && c.TLSKey == "" {
+		t := by.attestedTLS()
+		return t, c.clientCerts(t)
 	}
 	if c.TLSCert == "" || c.TLSKey == "" {
 		return nil, errors.New("TLS needs a certificate and its key: set tls-cert-file and tls-key-file")
@@ -40,33 +45,38 @@ func (c *Config) tlsConfig() (*tls.Config, error) {
 	if len(protocols) > 0 && !slices.Contains(protocols, "tlsv1.3") {
 		t.MaxVersion = tls.VersionTLS12
 	}
+	return t, c.clientCerts(t)
+}
+
+// clientCerts says which certificates clients show.
+func (c *Config) clientCerts(t *tls.Config) error {
 	switch c.TLSAuthClients {
 	case "yes":
 		t.ClientAuth = tls.RequireAndVerifyClientCert
 	case "optional":
 		t.ClientAuth = tls.VerifyClientCertIfGiven
 	default:
-		return t, nil
+		return nil
 	}
 	if c.TLSCACert == "" {
-		return nil, errors.New("clients are asked for certificates: set tls-ca-cert-file, or tls-auth-clients no")
+		return errors.New("clients are asked for certificates: set tls-ca-cert-file, or tls-auth-clients no")
 	}
 	pem, err := os.ReadFile(c.TLSCACert)
 	if err != nil {
-		return nil, fmt.Errorf("TLS authorities: %w", err)
+		return fmt.Errorf("TLS authorities: %w", err)
 	}
 	t.ClientCAs = x509.NewCertPool()
 	if !t.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("TLS authorities: no certificate in %s", c.TLSCACert)
+		return fmt.Errorf("TLS authorities: no certificate in %s", c.TLSCACert)
 	}
-	return t, nil
+	return nil
 }
 
 // ReloadTLS reads the certificate files again: connections from now on use them. On an error the old ones stay in use.
 func (s *Server) ReloadTLS() error {
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
-	t, err := s.config.Load().tlsConfig()
+	t, err := s.config.Load().tlsConfig(s.opts.Attested)
 	if err == nil && t != nil {
 		s.tls.Store(t)
 	}
@@ -79,7 +89,7 @@ func (s *Server) applyTLS(next *Config, set map[string]bool) error {
 		if !strings.HasPrefix(name, "tls-") {
 			continue
 		}
-		t, err := next.tlsConfig()
+		t, err := next.tlsConfig(s.opts.Attested)
 		if err != nil {
 			s.log.Error().Err(err).Msg("TLS stays as it was")
 			return configError(name, "Unable to update TLS configuration. Check server logs.")

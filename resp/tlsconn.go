@@ -14,8 +14,9 @@ import (
 type secure struct {
 	tls   *tls.Conn
 	wire  *tlsWire
-	more  bool // the last read filled its buffer: crypto/tls may hold more
-	ended bool // the client has sent its last byte
+	key   []byte // public, of the certificate that this end showed
+	more  bool   // the last read filled its buffer: crypto/tls may hold more
+	ended bool   // the client has sent its last byte
 }
 
 // tlsWriteMax bounds what one write encrypts ahead of the socket, and so what a slow client makes a connection hold.

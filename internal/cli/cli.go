@@ -14,6 +14,7 @@ type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the server."`
 	Counter   counterCommand   `cmd:"" help:"Run the trusted counter service, or operate it."`
 	Provision provisionCommand `cmd:"" help:"Run the trusted party that releases keys to attested VMs, or operate it."`
+	Proxy     proxyCommand     `cmd:"" help:"Give clients of this machine a port to a server that attests itself."`
 	Nvme      nvmeCommand      `cmd:"" help:"Look at NVMe controllers, and hand them over to this program's own driver."`
 	Bench     benchCommand     `cmd:"" help:"Measure this machine beside other programs."`
 	Version   versionCommand   `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`

@@ -83,7 +83,7 @@ func (r *remoteCounter) Receipt(ctx context.Context, claim wire.Claim) ([]byte, 
 
 // receipts is what signs them, nil without a service.
 func (p *parts) receipts() resp.Receipter {
-	if p.remote == nil {
+	if p == nil || p.remote == nil {
 		return nil
 	}
 	return p.remote

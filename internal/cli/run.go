@@ -28,7 +28,7 @@ const (
 
 // run serves clients until ctx ends, a client sends SHUTDOWN, or the volume was fenced. It closes the volume. A volume that
 // failed otherwise goes on answering what it can (DESIGN.md 4.5).
-func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, space *keyspace.Space, receipts resp.Receipter) error {
+func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, space *keyspace.Space, p *parts) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	volumes := newOpened(v, space, o.reopen)
@@ -36,7 +36,7 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 		Reload: volumes.reload(), Exposed: func(c resp.Config) error { return exposed(c, o.insecurePort) },
 		Config: o.server, Volume: v, Space: space, Log: log, Version: Version,
 		Info:       append([]command.Field{{Name: "aegis_implementation", Value: aegis.Implementation()}}, o.nvme.fields()...),
-		OnShutdown: stop, Receipts: receipts,
+		OnShutdown: stop, Receipts: p.receipts(), Attested: p.attested(),
 		ConfigFile: o.configFile, Rewrite: o.rewrite(),
 	})
 	if err != nil {

@@ -124,7 +124,7 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	space.Attach(v)
-	return run(ctx, o, log, v, space, p.receipts())
+	return run(ctx, o, log, v, space, p)
 }
 
 // volumeOptions is what the settings say of a volume.

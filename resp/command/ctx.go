@@ -125,6 +125,7 @@ const (
 type Server interface {
 	Transactions
 	Messages
+	Attestations
 	Waits
 	Trackers
 	// ConfigGet calls emit for each parameter whose name matches one of the patterns.

@@ -74,7 +74,7 @@ var (
 func init() {
 	for _, family := range [][]Command{
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
-		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(),
+		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(), attestCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 	} {
