@@ -155,7 +155,7 @@ func (a *abuse) row(ctx context.Context, name string) (sample, error) {
 		}
 		got = append(got, x)
 	}
-	m := sample{median(got, func(x sample) float64 { return x.rate }), median(got, func(x sample) float64 { return x.p99 })}
+	m := sample{rate: median(got, func(x sample) float64 { return x.rate }), p99: median(got, func(x sample) float64 { return x.p99 })}
 	clients, err := a.clients()
 	fmt.Fprintf(a.Out, "%-46s %10.0f %9.2f %10.1f %10d\n", name, m.rate, m.p99, float64(residentOf(a.s.cmd.Process.Pid))/(1<<20), clients)
 	return m, err

@@ -80,7 +80,7 @@ func generate(ctx context.Context, l load) (sample, error) {
 	took := time.Since(start)
 	slices.Sort(g.times)
 	p99 := g.times[len(g.times)*99/100]
-	return sample{float64(l.n) / took.Seconds(), float64(p99) / float64(time.Millisecond)}, nil
+	return sample{rate: float64(l.n) / took.Seconds(), p99: float64(p99) / float64(time.Millisecond)}, nil
 }
 
 func (g *generator) connect() error {

@@ -58,7 +58,7 @@ const (
 )
 
 // sample is what one side did in one round.
-type sample struct{ rate, p99 float64 } // requests a second, ms
+type sample struct{ rate, p99, cpu float64 } // requests a second, ms, µs of the server's CPU time a request
 
 // pair is a running server of each side.
 type pair struct{ ours, theirs *server }
@@ -106,7 +106,8 @@ func CompareRedis(ctx context.Context, o RedisOptions) error {
 	}
 	fmt.Fprintf(o.Out, "SET and GET of %d bytes%s, %d keys, %d rounds of %v a side, interleaved; medians, [smallest to largest ratio]\n\n",
 		valueBytes, over, keys, o.Rounds, o.Slice)
-	fmt.Fprintf(o.Out, "%-44s %10s %10s %7s %-16s %9s %9s  %s\n", "", "ours/s", "redis/s", "ratio", "", "p99 ms", "redis p99", "floor, goal")
+	fmt.Fprintf(o.Out, "%-44s %10s %10s %7s %-16s %9s %9s %9s %9s  %s\n", "", "ours/s", "redis/s", "ratio", "", "p99 ms", "redis p99",
+		"CPU µs", "redis CPU", "floor, goal")
 	for _, mode := range []string{"always", "everysec"} {
 		if err := compareMode(ctx, o, load, mode); err != nil {
 			return err
@@ -206,10 +207,12 @@ func compareRow(ctx context.Context, o RedisOptions, load string, p pair, w work
 		var this [2]sample
 		for k := range sides {
 			i := (k + round) % 2
+			before := cpuTime(sides[i].cmd.Process.Pid)
 			x, err := run(ctx, load, sides[i], w, n[i])
 			if err != nil {
 				return err
 			}
+			x.cpu = float64((cpuTime(sides[i].cmd.Process.Pid) - before).Microseconds()) / float64(n[i])
 			this[i] = x
 			got[i] = append(got[i], x)
 		}
@@ -217,12 +220,14 @@ func compareRow(ctx context.Context, o RedisOptions, load string, p pair, w work
 	}
 	rate := func(x sample) float64 { return x.rate }
 	p99 := func(x sample) float64 { return x.p99 }
+	cpu := func(x sample) float64 { return x.cpu }
 	want := ""
 	if w.goal > 0 {
 		want = fmt.Sprintf("%.1f, %.1f", w.floor, w.goal)
 	}
-	fmt.Fprintf(o.Out, "%-44s %10.0f %10.0f %7.2f %-16s %9.2f %9.2f  %s\n", w.name, median(got[0], rate), median(got[1], rate),
-		medianOf(ratios), fmt.Sprintf("[%.2f to %.2f]", slices.Min(ratios), slices.Max(ratios)), median(got[0], p99), median(got[1], p99), want)
+	fmt.Fprintf(o.Out, "%-44s %10.0f %10.0f %7.2f %-16s %9.2f %9.2f %9.1f %9.1f  %s\n", w.name, median(got[0], rate), median(got[1], rate),
+		medianOf(ratios), fmt.Sprintf("[%.2f to %.2f]", slices.Min(ratios), slices.Max(ratios)), median(got[0], p99), median(got[1], p99),
+		median(got[0], cpu), median(got[1], cpu), want)
 	return nil
 }
 
@@ -248,7 +253,7 @@ func run(ctx context.Context, program string, s *server, w workload, n int) (sam
 	if err1 != nil || err2 != nil || rate == 0 {
 		return sample{}, fmt.Errorf("redis-benchmark against %s printed %q", s.name, out)
 	}
-	return sample{rate, p99}, nil
+	return sample{rate: rate, p99: p99}, nil
 }
 
 func median(x []sample, f func(sample) float64) float64 {

@@ -214,7 +214,7 @@ func (y *ycsb) each(ctx context.Context, f func(c *ycsbConn, rng *rand.Rand) (mo
 		return sample{}, fmt.Errorf("nothing was done")
 	}
 	slices.Sort(joined)
-	return sample{float64(len(joined)) / took.Seconds(), float64(joined[len(joined)*99/100]) / float64(time.Millisecond)}, nil
+	return sample{rate: float64(len(joined)) / took.Seconds(), p99: float64(joined[len(joined)*99/100]) / float64(time.Millisecond)}, nil
 }
 
 func (y *ycsb) insertMany(ctx context.Context, n int) (sample, error) {
