@@ -115,6 +115,10 @@ func compactOne(ctx context.Context, o *CompactOptions, row compactRow) (err err
 	fmt.Fprintf(o.Out, "%-12s %d keys, %.1f GiB overwritten at %.0f MB/s: amplification %.2f (goal %.1f), reference %.2f; %d segments cleaned\n",
 		row.name, n, float64(writes)*compactRecord/(1<<30), float64(writes)*compactRecord/1e6/took,
 		float64(end.BytesWritten-half.BytesWritten)/clients, row.goal, reference, end.SegmentsCleaned)
+	record(o.Out, Figure{
+		Experiment: "space", Name: "write amplification, " + row.name + " full", Unit: "x", Against: "bytes that clients write",
+		Value: float64(end.BytesWritten-half.BytesWritten) / clients, Goal: row.goal, AtMost: true, Paper: fmt.Sprintf("simulated: %.2f", reference),
+	})
 	return c.latencies(ctx, o.Out, row)
 }
 
@@ -199,6 +203,10 @@ func (c *compactLoad) latencies(ctx context.Context, out io.Writer, row compactR
 	a, b := quantile(resting, 0.99), quantile(working, 0.99)
 	fmt.Fprintf(out, "%-12s SET of %d clients: p99 %.2f ms while compaction rests (%d), %.2f ms while it works (%d): %.1f times\n", row.name,
 		compactClients, a.Seconds()*1000, len(resting), b.Seconds()*1000, len(working), b.Seconds()/a.Seconds())
+	record(out, Figure{
+		Experiment: "space", Name: "SET p99 while compaction works, " + row.name + " full", Unit: "x", Against: "while it rests",
+		Value: b.Seconds() / a.Seconds(), Goal: 3, AtMost: true,
+	})
 	return nil
 }
 

@@ -84,6 +84,8 @@ func Counter(ctx context.Context, o CounterOptions, out io.Writer) error {
 	at := func(q float64) time.Duration { return took[int(q*float64(len(took)-1))].Round(time.Microsecond) }
 	fmt.Fprintf(out, "%d stores, %v: %d commits, %.0f a second; p50 %v, p99 %v, worst %v; %.1f commits a flush\n",
 		o.Stores, o.Time, len(took), float64(len(took))/o.Time.Seconds(), at(0.5), at(0.99), at(1), float64(u-updates)/float64(max(b-batches, 1)))
+	record(out, Figure{Experiment: "counter", Name: fmt.Sprintf("commits of %d stores", o.Stores), Unit: "commits/s", Value: float64(len(took)) / o.Time.Seconds()})
+	record(out, Figure{Experiment: "counter", Name: "commit, p99", Unit: "ms", Value: float64(at(0.99).Microseconds()) / 1000, AtMost: true})
 	return nil
 }
 

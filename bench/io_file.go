@@ -84,6 +84,11 @@ func fileRow(o IOOptions, sides []*ioSide, path string, op device.Op, size int64
 	if beside > 0 {
 		fioText, ratio = fmt.Sprintf("%.2f", beside/1e9), fmt.Sprintf("%.3f", full/beside)
 	}
+	record(o.Out, Figure{
+		Experiment: "io", Name: opName[op] + " of " + sizeName(size) + ", file", Unit: "x", Against: "the same engine without protection",
+		Samples: ratiosOf(got[0], got[1], rateOf), Rate: []float64{full / 1e9, medianOf(collectOf(got[1], rateOf)) / 1e9}, RateUnit: "GB/s",
+		Floor: 0.90, Goal: 0.97,
+	})
 	fmt.Fprintf(o.Out, "%-6s %-8s %10.2f %10.2f  %-25s %-12s %10s %10s  %d\n", opName[op], sizeName(size), full/1e9, medianOf(collectOf(got[1], rateOf))/1e9,
 		bootstrap(ratiosOf(got[0], got[1], rateOf)), "0.97, 0.90", fioText, ratio, repeated)
 	return nil
@@ -138,14 +143,22 @@ func countAmplification(o IOOptions) (err error) {
 		}
 		end := m.paced.Counted()
 		most := ""
+		bound := 0.0
 		switch {
 		case size >= 8<<20:
-			most = "1.001"
+			most, bound = "1.001", 1.001
 		case size >= 1<<20:
-			most = "1.005"
+			most, bound = "1.005", 1.005
 		}
-		fmt.Fprintf(o.Out, "%-12d %9.5f %9.5f %9s\n", size, (float64(between.BytesWritten-start.BytesWritten)+tags)/float64(size),
-			(float64(end.BytesRead-between.BytesRead)+tags)/float64(size), most)
+		written := (float64(between.BytesWritten-start.BytesWritten) + tags) / float64(size)
+		returned := (float64(end.BytesRead-between.BytesRead) + tags) / float64(size)
+		fmt.Fprintf(o.Out, "%-12d %9.5f %9.5f %9s\n", size, written, returned, most)
+		for what, v := range map[string]float64{"written": written, "read": returned} {
+			record(o.Out, Figure{
+				Experiment: "amplification", Name: fmt.Sprintf("bytes %s, object of %d bytes", what, size), Unit: "x",
+				Against: "bytes stored and returned", Value: v, Goal: bound, AtMost: true,
+			})
+		}
 	}
 	return nil
 }

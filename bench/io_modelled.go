@@ -248,6 +248,11 @@ func (m *modelled) row(op device.Op, size int64, ghz float64) error {
 		floor = fmt.Sprintf("%.2f", floorOf[op])
 	}
 	ofDrive := func(r turn) float64 { return r.rate / drive }
+	record(m.o.Out, Figure{
+		Experiment: "io", Name: opName[op] + " of " + sizeName(size) + ", modelled drive", Unit: "x", Against: "the drive's bandwidth",
+		Samples: collectOf(whole, ofDrive), Rate: []float64{medianOf(collectOf(whole, rateOf)) / 1e9, drive / 1e9}, RateUnit: "GB/s",
+		Goal: floorOf[op], Paper: "0.96 to 0.99",
+	})
 	crypto := medianOf(collectOf(whole, func(r turn) float64 { return r.crypto.Seconds() / float64(total) }))
 	fmt.Fprintf(m.o.Out, "%-6s %-8s %7.2f  %-25s %-5s  %.3f  %.3f  %6.1f %% %6.2f %% %6.2f %% %10.3f %10.1f  %d\n", opName[op], sizeName(size),
 		medianOf(collectOf(whole, rateOf))/1e9, bootstrap(collectOf(whole, ofDrive)), floor,
@@ -294,7 +299,11 @@ func compareAblations(o IOOptions) (err error) {
 	}
 	for k, kind := range kinds {
 		fmt.Fprintf(o.Out, "%-24s", kind)
-		for i := range got {
+		for i, op := range []device.Op{device.OpWrite, device.OpRead} {
+			record(o.Out, Figure{
+				Experiment: "ablation", Name: fmt.Sprintf("%s, %s", kind, opName[op]), Unit: "x", Against: "the time with full protection",
+				Samples: ratiosOf(got[i][k], got[i][0], timeOf), Paper: paper[kind],
+			})
 			fmt.Fprintf(o.Out, " %-26s %6.1f %%  ", bootstrap(ratiosOf(got[i][k], got[i][0], timeOf)),
 				100*medianOf(collectOf(got[i][k], func(r turn) float64 { return r.crypto.Seconds() / r.took.Seconds() })))
 		}

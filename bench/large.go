@@ -186,6 +186,10 @@ func largeRatio(ctx context.Context, o LargeOptions) error {
 		}
 		fmt.Fprintf(o.Out, "%-4s ours %6.0f MB/s  redis %6.0f MB/s  ratio %.2f [%.2f to %.2f], goal %.1f\n", w.name, medianOf(rates[0]), medianOf(rates[1]),
 			medianOf(ratios), slices.Min(ratios), slices.Max(ratios), w.goal)
+		record(o.Out, Figure{
+			Experiment: "large", Name: fmt.Sprintf("%s of %d MiB over RESP", w.name, o.ValueMiB), Unit: "x", Against: "redis-server appendfsync always",
+			Samples: ratios, Rate: []float64{medianOf(rates[0]), medianOf(rates[1])}, RateUnit: "MB/s", Goal: w.goal,
+		})
 	}
 	return nil
 }
@@ -318,6 +322,10 @@ func largeMemory(ctx context.Context, o LargeOptions) error {
 	}
 	fmt.Fprintf(o.Out, "%d clients, each SET and GET of %d MiB: resident memory %d MiB idle, at most %d MiB above (goal 256)\n",
 		o.Clients, o.BigMiB, idle>>10, (peak-idle)>>10)
+	record(o.Out, Figure{
+		Experiment: "large", Name: fmt.Sprintf("memory above idle, %d clients with %d MiB each", o.Clients, o.BigMiB), Unit: "MiB",
+		Value: float64((peak - idle) >> 10), Goal: 256, AtMost: true,
+	})
 	return nil
 }
 

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,10 +24,12 @@ type RedisOptions struct {
 	Slice  time.Duration // how long one side runs at a time; default 2 s
 	Only   string        // run only workloads whose name contains this
 	Load   string        // "own" (default) or "redis-benchmark"
+	Sealed bool          // redis-server's data lie on gocryptfs: what one would use instead
 	TLS    bool          // clients of both sides come in over TLS; redis-benchmark sends
 	Out    io.Writer
 
 	certs *certificates
+	below string // where redis-server's data lie; default: Dir
 }
 
 // workload is one row of the comparison.
@@ -53,6 +57,7 @@ var workloads = []workload{
 
 const (
 	tlsGoal    = 0.9
+	sealedGoal = 3.0
 	valueBytes = 1024
 	keys       = 50_000 // each 1 KiB: the hot set fits both sides' memory
 )
@@ -72,7 +77,7 @@ func (p pair) stop() {
 }
 
 // CompareRedis runs every workload against this server and redis-server, interleaved, and prints a table.
-func CompareRedis(ctx context.Context, o RedisOptions) error {
+func CompareRedis(ctx context.Context, o RedisOptions) (err error) {
 	if o.Rounds == 0 {
 		o.Rounds = 7
 	}
@@ -83,19 +88,24 @@ func CompareRedis(ctx context.Context, o RedisOptions) error {
 	switch {
 	case !o.TLS && (o.Load == "" || o.Load == "own"):
 	case o.Load == "" || o.Load == "own" || o.Load == "redis-benchmark":
-		var err error
 		if load, err = lookPath("redis-benchmark", "redis-tools"); err != nil {
 			return err
 		}
 	default:
 		return fmt.Errorf("load %q: own or redis-benchmark", o.Load)
 	}
-	var err error
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp(".", "cvmstore-bench-"); err != nil {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(o.Dir) }()
+	}
+	if o.Sealed {
+		var unmount func() error
+		if o.below, unmount, err = mountGocryptfs(ctx, o.Dir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, unmount()) }()
 	}
 	over := ""
 	if o.TLS {
@@ -122,6 +132,11 @@ func compareMode(ctx context.Context, o RedisOptions, load, mode string) error {
 		if w.sync == mode && strings.Contains(w.name, o.Only) {
 			if o.TLS {
 				w.floor, w.goal = 0, tlsGoal
+			}
+			if o.Sealed {
+				if w.floor, w.goal = 0, 0; w.command == "set" && w.sync == "always" {
+					w.goal = sealedGoal
+				}
 			}
 			rows = append(rows, w)
 		}
@@ -175,7 +190,7 @@ func startPair(ctx context.Context, o RedisOptions, mode string) (p pair, err er
 		return p, err
 	}
 	p.ours.tls = o.certs
-	dir := filepath.Join(o.Dir, "redis-"+mode)
+	dir := filepath.Join(cmp.Or(o.below, o.Dir), "redis-"+mode)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return p, err
 	}
@@ -228,6 +243,17 @@ func compareRow(ctx context.Context, o RedisOptions, load string, p pair, w work
 	fmt.Fprintf(o.Out, "%-44s %10.0f %10.0f %7.2f %-16s %9.2f %9.2f %9.1f %9.1f  %s\n", w.name, median(got[0], rate), median(got[1], rate),
 		medianOf(ratios), fmt.Sprintf("[%.2f to %.2f]", slices.Min(ratios), slices.Max(ratios)), median(got[0], p99), median(got[1], p99),
 		median(got[0], cpu), median(got[1], cpu), want)
+	f := Figure{
+		Experiment: "redis", Name: w.name, Unit: "x", Against: "redis-server appendfsync " + w.sync, Samples: ratios,
+		Rate: []float64{median(got[0], rate), median(got[1], rate)}, RateUnit: "requests/s", Floor: w.floor, Goal: w.goal,
+	}
+	switch {
+	case o.TLS:
+		f.Experiment, f.Name = "tls", w.name+" over TLS"
+	case o.Sealed:
+		f.Experiment, f.Against = "protected", f.Against+" on gocryptfs"
+	}
+	record(o.Out, f)
 	return nil
 }
 

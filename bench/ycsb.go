@@ -144,6 +144,10 @@ func (o *YCSBOptions) row(name string, got [2][]sample, sides [2]*ycsb) {
 	fmt.Fprintf(o.Out, "%-10s %10.0f %10.0f %7.2f %-16s %9.2f %9.2f %12d\n", name, median(got[0], rate), median(got[1], rate), medianOf(ratios),
 		fmt.Sprintf("[%.2f to %.2f]", slices.Min(ratios), slices.Max(ratios)), median(got[0], p99), median(got[1], p99), sides[0].checked.Swap(0))
 	sides[1].checked.Store(0)
+	record(o.Out, Figure{
+		Experiment: "ycsb", Name: "YCSB " + name, Unit: "x", Against: "redis-server appendfsync always", Samples: ratios,
+		Rate: []float64{median(got[0], rate), median(got[1], rate)}, RateUnit: "operations/s", Goal: 1.0,
+	})
 }
 
 // ycsb is one side: its connections, and how many records it has.

@@ -9,6 +9,9 @@ import (
 
 // benchCommand measures this machine. Each comparison is a command of its own below it.
 type benchCommand struct {
+	All       benchAll       `cmd:"" help:"Run the whole evaluation and write a report: JSON, Markdown, one HTML page."`
+	Compare   benchCompare   `cmd:"" help:"Compare the figures of two reports."`
+	Crypto    benchCrypto    `cmd:"" help:"Compare AEGIS with AES-256-GCM and with memcpy on one core."`
 	Redis     benchRedis     `cmd:"" help:"Compare SET and GET of 1 KiB with redis-server on the same file system."`
 	IO        benchIO        `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
 	Abuse     benchAbuse     `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
@@ -28,6 +31,7 @@ type benchRedis struct {
 	Rounds int           `default:"7" help:"Rounds; each runs both sides, one after the other."`
 	Slice  time.Duration `default:"2s" help:"How long one side runs at a time."`
 	Only   string        `help:"Run only the rows whose name contains this." placeholder:"TEXT"`
+	Sealed bool          `help:"Beside redis-server on gocryptfs, which one would use instead; only SETs have a goal then."`
 	TLS    bool          `name:"tls" help:"Over TLS on both sides; redis-benchmark sends."`
 	Load   string        `default:"own" enum:"own,redis-benchmark" help:"Who sends: own (one thread, cheaper a request) or redis-benchmark."`
 }
@@ -35,7 +39,7 @@ type benchRedis struct {
 // Run prints the table.
 func (b *benchRedis) Run(s *streams) error {
 	return bench.CompareRedis(context.Background(), bench.RedisOptions{
-		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Load: b.Load, TLS: b.TLS, Out: s.out,
+		Dir: b.Dir, Rounds: b.Rounds, Slice: b.Slice, Only: b.Only, Load: b.Load, TLS: b.TLS, Sealed: b.Sealed, Out: s.out,
 	})
 }
 
