@@ -52,6 +52,16 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: build setup ## Compare SET and GET with redis-server, interleaved (ARGS="--rounds 3 --only GET")
 	./bin/cvmstore bench redis $(ARGS)
 
+.PHONY: bench-quick
+bench-quick: build ## The whole evaluation in small, a quarter of an hour: report in bench-report
+	@bash scripts/setup.sh bench
+	./bin/cvmstore bench all --quick $(ARGS)
+
+.PHONY: bench-all
+bench-all: build ## The whole evaluation, hours: report in bench-report
+	@bash scripts/setup.sh bench
+	./bin/cvmstore bench all $(ARGS)
+
 .PHONY: benchio
 benchio: build ## Measure the sealed I/O path: a modelled drive, a file, ablations (ARGS="--only file --sizes-mib 16")
 	./bin/cvmstore bench io $(ARGS)

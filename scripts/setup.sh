@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests, the race detector and the benchmarks need beyond Go: redis-cli, redis-server, a C compiler.
+# Installs what the tests, the race detector and the benchmarks need beyond Go: redis-cli, redis-server, a C compiler; with the
+# argument bench also what the evaluation compares with: fio, gocryptfs.
 # Does nothing and prints nothing when all is there. Needs Debian or a relative of it, and root; otherwise it says what is
 # missing and goes on: the tests that need it are skipped then.
 set -euo pipefail
@@ -13,6 +14,11 @@ fi
 packages=()
 command -v redis-cli >/dev/null || packages+=(redis-tools)
 command -v gcc >/dev/null || packages+=(gcc libc6-dev)
+if [ "${1:-}" = bench ]; then
+	command -v fio >/dev/null || packages+=(fio)
+	command -v gocryptfs >/dev/null || packages+=(gocryptfs)
+	command -v fusermount >/dev/null || packages+=(fuse)
+fi
 
 if [ ${#packages[@]} -gt 0 ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
