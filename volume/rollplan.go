@@ -73,6 +73,7 @@ func (v *Volume) startRoll() {
 	v.mu.Lock()
 	missing := max(v.wantReady, v.readyAhead()) - len(v.ready)
 	urgent, reclaim := len(v.ready) == 0, v.wantReserve
+	waiting := urgent || v.wantReady > len(v.ready) // a batch may need more segments than are ready
 	spare := v.segmentBlocks - v.tailBlock // places for naming frames, if nothing is ready
 	v.mu.Unlock()
 	now := v.clock.Monotonic()
@@ -84,8 +85,8 @@ func (v *Volume) startRoll() {
 	switch {
 	case missing <= 0 && len(due) == 0 && len(drops) == 0:
 		return
-	case soon && !urgent && len(drops) == 0:
-		return // a summary is due in a moment: one roll for both
+	case soon && !waiting && len(drops) == 0:
+		return // a summary is due in a moment (in PARALLEL, with the commit after the next): one roll for both
 	}
 	reserve, wanted := false, missing > 0
 	for missing > 0 && !v.holdsRoll(missing, 1) {

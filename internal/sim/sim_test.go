@@ -67,6 +67,7 @@ func TestSim(t *testing.T) {
 	var mu sync.Mutex
 	counts := map[string]int{}
 	failures := 0
+	var failed []string // what to type to see them again
 	more := func() bool {
 		if *seedsFlag > 0 {
 			return next.Load() < *firstFlag-1+*seedsFlag
@@ -92,6 +93,7 @@ func TestSim(t *testing.T) {
 				}
 				if r.Err != nil {
 					if failures++; failures <= 10 {
+						failed = append(failed, fmt.Sprintf("seed %d: %.200v\n  replay: %s", r.Seed, r.Err, replayLine(r.Seed, 0)))
 						t.Errorf("seed %d: %.3000v\nreplay: %s\n%s", r.Seed, r.Err, replayLine(r.Seed, 0), tail(r.Seed))
 					}
 				}
@@ -109,6 +111,9 @@ func TestSim(t *testing.T) {
 	}
 	if n >= 300 {
 		checkCoverage(t, counts)
+	}
+	if failures > 0 { // last, so that what a log is cut to still says it
+		t.Errorf("%d seeds failed:\n%s", failures, strings.Join(failed, "\n"))
 	}
 }
 
