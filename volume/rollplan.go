@@ -74,7 +74,7 @@ func (v *Volume) startRoll() {
 	missing := max(v.wantReady, v.readyAhead()) - len(v.ready)
 	urgent, reclaim := len(v.ready) == 0, v.wantReserve
 	waiting := urgent || v.wantReady > len(v.ready) // a batch may need more segments than are ready
-	spare := v.segmentBlocks - v.tailBlock // places for naming frames, if nothing is ready
+	spare := v.segmentBlocks - v.tailBlock          // places for naming frames, if nothing is ready
 	v.mu.Unlock()
 	now := v.clock.Monotonic()
 	if now < r.retryAt && !reclaim {
