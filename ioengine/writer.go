@@ -18,7 +18,8 @@ type Writer struct {
 	chunk int
 	size  int64
 	tags  []Tag
-	short bool // the last chunk was given
+	taken uint64 // tags that TakeTags has handed over
+	short bool   // the last chunk was given
 }
 
 // NewWriter makes a writer of chunks of chunk bytes into the given extents. It panics if key has had a writer before, since
@@ -41,7 +42,7 @@ func (w *Writer) Extend(list ...Extent) { w.x.add(list...) }
 
 // Room returns how many more bytes the extents hold.
 func (w *Writer) Room() int64 {
-	return int64(w.x.total)*device.BlockSize - int64(len(w.tags))*int64(w.chunk)
+	return int64(w.x.total)*device.BlockSize - int64(w.count())*int64(w.chunk)
 }
 
 // TryWrite seals the next chunk and submits it. src has the writer's chunk size; a shorter one, not empty, is the last. ok
@@ -54,7 +55,7 @@ func (w *Writer) TryWrite(src []byte) (ok bool, err error) {
 	if len(src) == 0 || len(src) > w.chunk || w.short {
 		panic(fmt.Sprintf("internal error: chunk of %d bytes where chunks have %d", len(src), w.chunk))
 	}
-	n := uint64(len(w.tags))
+	n := w.count()
 	from := device.BlockCount(n) * device.BlocksFor(w.chunk)
 	blocks := device.BlocksFor(len(src))
 	if from+blocks > w.x.total {
@@ -90,8 +91,17 @@ func (w *Writer) complete(o *op) {
 // Size returns how many bytes were sealed.
 func (w *Writer) Size() int64 { return w.size }
 
-// Tags returns the tags of the chunks sealed so far. They are the writer's until it is closed.
+// Tags returns the tags of the chunks sealed so far that were not taken. They are the writer's until it is closed.
 func (w *Writer) Tags() []Tag { return w.tags }
+
+// TakeTags forgets the first n of Tags, which the caller has copied: a long blob's would fill the memory.
+func (w *Writer) TakeTags(n int) {
+	w.tags = append(w.tags[:0], w.tags[n:]...)
+	w.taken += uint64(n)
+}
+
+// count is how many chunks were sealed: the number, and so the nonce, of the next.
+func (w *Writer) count() uint64 { return w.taken + uint64(len(w.tags)) }
 
 // WriteAll writes data as the rest of the blob and waits until the device has it. It steps the engine.
 func (w *Writer) WriteAll(ctx context.Context, data []byte) error {

@@ -8,6 +8,7 @@ import (
 	"cvmstore/epoch"
 	"cvmstore/internal/mutant"
 	"cvmstore/ioengine"
+	"cvmstore/ioengine/device"
 )
 
 // Blob is a large value in extents of its own: the chunks of one write, sealed under a key of their own and never changed.
@@ -21,7 +22,9 @@ type Blob struct {
 	life     [32]byte // random: makes the key, and names the blob
 	chunkLog uint8
 	extents  []extent
+	tree     bool           // tags are those of a tree's top (blobtree.go), else
 	tags     []ioengine.Tag // one a chunk, in order
+	compound *compound      // it is made of parts of other blobs (compound.go), and has no chunks of its own
 
 	// Under blobTable.mu:
 	refs    int
@@ -38,9 +41,23 @@ func (b *Blob) ID() BlobID { return BlobID(le.Uint64(b.life[:])) }
 func (b *Blob) Size() int64 { return b.size }
 
 // ChunkBytes returns the unit in which the blob is read and verified, in bytes.
-func (b *Blob) ChunkBytes() int { return 1 << b.chunkLog }
+func (b *Blob) ChunkBytes() int {
+	if b.compound != nil {
+		return b.compound.chunkBytes()
+	}
+	return 1 << b.chunkLog
+}
 
 func (b *Blob) chunks() int { return chunksOf(b.size, b.chunkLog) }
+
+// blocks is how many blocks its extents have: for the chunks, and for the tree's nodes.
+func (b *Blob) blocks() device.BlockCount {
+	n := ioengine.BlocksFor(b.size)
+	if b.tree {
+		n += device.BlockCount(treeOf(b.chunks()).nodes())
+	}
+	return n
+}
 
 // blobTable is the blobs that have references, and those that wait to be free.
 type blobTable struct {
@@ -52,6 +69,8 @@ type blobTable struct {
 	synced  timeOrNone // when the counter was last flushed for the sake of freed
 	// starving says that somebody found no room while freed held some.
 	starving bool
+
+	nodes nodeCache
 
 	pool *ioengine.Pool // of all BlobIOs; nil until the first
 	idle []*BlobIO      // of DoTransfer
@@ -70,6 +89,9 @@ func (t *blobTable) reset() {
 // AdoptBlob takes a reference to the blob that a pointer record names, for the index. Recovery calls it with every pointer that
 // it finds live, so that the allocator knows what is in use. The pointer comes from a record that verified.
 func (v *Volume) AdoptBlob(pointer []byte) (*Blob, error) {
+	if isCompound(pointer) {
+		return v.adoptCompound(pointer)
+	}
 	b, err := decodeBlob(pointer)
 	if err != nil {
 		return nil, err
@@ -77,8 +99,12 @@ func (v *Volume) AdoptBlob(pointer []byte) (*Blob, error) {
 	t := &v.blobs
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.adoptLocked(v, b)
+}
+
+func (t *blobTable) adoptLocked(v *Volume, b *Blob) (*Blob, error) {
 	if known := t.live[b.ID()]; known != nil {
-		if known.life != b.life || known.size != b.size {
+		if known.life != b.life || known.size != b.size || (known.compound == nil) != (b.compound == nil) {
 			return nil, fmt.Errorf("two blobs of one name: %w", ErrCorrupt)
 		}
 		known.refs++
@@ -118,6 +144,10 @@ func (b *Blob) Release(by Counter) {
 	t := &b.v.blobs
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.releaseLocked(b, by)
+}
+
+func (t *blobTable) releaseLocked(b *Blob, by Counter) {
 	if b.refs <= 0 {
 		panic("internal error: a reference to a blob was given back twice")
 	}
@@ -127,6 +157,13 @@ func (b *Blob) Release(by Counter) {
 		return
 	}
 	delete(t.live, b.ID())
+	if b.compound != nil {
+		for _, p := range b.compound.parts {
+			t.releaseLocked(p, b.freedBy)
+		}
+		return
+	}
+	t.nodes.forget(b)
 	if t.serving {
 		t.freed = append(t.freed, b)
 	}

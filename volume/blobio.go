@@ -11,7 +11,8 @@ import (
 // BlobOptions say how blobs are cut and moved. Zero values take the defaults.
 type BlobOptions struct {
 	ChunkBytes int // unit of sealing of new blobs, a power of two from 4 KiB to 1 MiB; default 256 KiB
-	Buffers    int // DMA buffers of that size, of all BlobIOs together; default 96
+	LargeChunk int // of large files, not smaller; default ChunkBytes, or 1 MiB where that has its default, too
+	Buffers    int // DMA buffers of the larger size, of all BlobIOs together; default 64
 	Depth      int // chunks that one BlobIO has in flight; default 32
 	Ahead      int // chunks that one reader asks for ahead of its consumer; default 8
 }
@@ -19,9 +20,13 @@ type BlobOptions struct {
 func (o *BlobOptions) setDefaults() {
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = ioengine.ChunkDefault
+		if o.LargeChunk == 0 {
+			o.LargeChunk = ioengine.ChunkMax
+		}
 	}
+	o.LargeChunk = max(o.LargeChunk, o.ChunkBytes)
 	if o.Buffers == 0 {
-		o.Buffers = 96
+		o.Buffers = 64
 	}
 	if o.Depth == 0 {
 		o.Depth = 32
@@ -31,9 +36,12 @@ func (o *BlobOptions) setDefaults() {
 	}
 }
 
-// chunkLog is the binary logarithm of ChunkBytes, rounded down into what the format allows.
-func (o *BlobOptions) chunkLog() (log uint8) {
-	for log = blobChunkLogMin; log < blobChunkLogMax && 2<<log <= o.ChunkBytes; log++ {
+// chunkLog is the binary logarithm of ChunkBytes.
+func (o *BlobOptions) chunkLog() uint8 { return chunkLog(o.ChunkBytes) }
+
+// chunkLog is the binary logarithm of a chunk's size, rounded down into what the format allows.
+func chunkLog(bytes int) (log uint8) {
+	for log = blobChunkLogMin; log < blobChunkLogMax && 2<<log <= bytes; log++ {
 	}
 	return log
 }
@@ -45,15 +53,18 @@ type BlobIO struct {
 	e         *ioengine.Engine
 	transfers []*Transfer
 	closing   []closingBlob
-	spare     [][]byte // private memory for chunks
+	spare     map[int][][]byte // private memory for chunks, by size
+	spared    int              // bytes of it
 	chunk     int
 }
 
 // closingBlob is a blob that was given up while the device still has chunks of it: its blocks are nobody's until those are home.
 type closingBlob struct {
-	w *ioengine.Writer
-	b *Blob
+	w, tree *ioengine.Writer
+	b       *Blob
 }
+
+func (c *closingBlob) idle() bool { return c.w.Idle() && (c.tree == nil || c.tree.Idle()) }
 
 // NewBlobIO makes one. The first of a volume makes the buffers that all of them share.
 func (v *Volume) NewBlobIO() (*BlobIO, error) {
@@ -69,7 +80,7 @@ func (v *Volume) NewBlobIO() (*BlobIO, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &BlobIO{v: v, e: e, chunk: 1 << v.opts.Blobs.chunkLog()}, nil
+	return &BlobIO{v: v, e: e, chunk: 1 << v.opts.Blobs.chunkLog(), spare: map[int][][]byte{}}, nil
 }
 
 func (v *Volume) blobPool() (*ioengine.Pool, error) {
@@ -79,7 +90,7 @@ func (v *Volume) blobPool() (*ioengine.Pool, error) {
 	if p.pool != nil {
 		return p.pool, nil
 	}
-	pool, err := ioengine.NewPool(v.dev, ioengine.PoolOptions{Buffers: v.opts.Blobs.Buffers, Chunk: 1 << v.opts.Blobs.chunkLog()})
+	pool, err := ioengine.NewPool(v.dev, ioengine.PoolOptions{Buffers: v.opts.Blobs.Buffers, Chunk: 1 << chunkLog(v.opts.Blobs.LargeChunk)})
 	p.pool = pool
 	return pool, err
 }
@@ -126,7 +137,7 @@ func (io *BlobIO) wait(d time.Duration) bool {
 func (io *BlobIO) after(moved bool) bool {
 	kept := io.closing[:0]
 	for _, c := range io.closing {
-		if !c.w.Idle() {
+		if !c.idle() {
 			kept = append(kept, c)
 			continue
 		}
@@ -154,31 +165,39 @@ func (io *BlobIO) Close() error {
 
 // buffer returns private memory for a chunk of n bytes.
 func (io *BlobIO) buffer(n int) []byte {
-	if k := len(io.spare); k > 0 && n <= io.chunk {
-		b := io.spare[k-1]
-		io.spare[k-1] = nil
-		io.spare = io.spare[:k-1]
+	class := io.chunk
+	for class < n {
+		class *= 2
+	}
+	if list := io.spare[class]; len(list) > 0 {
+		b := list[len(list)-1]
+		list[len(list)-1] = nil
+		io.spare[class] = list[:len(list)-1]
+		io.spared -= class
 		return b[:n]
 	}
-	return make([]byte, n, max(n, io.chunk))
+	return make([]byte, n, class)
 }
 
-// spareMax bounds the private chunks that nobody uses, so that an idle server is small again.
+// spareMax bounds the private memory that nobody uses, in usual chunks, so that an idle server is small again.
 const spareMax = 16
 
 func (io *BlobIO) putBuffer(b []byte) {
-	if cap(b) == io.chunk && len(io.spare) < spareMax {
-		io.spare = append(io.spare, b)
+	if cap(b)%io.chunk == 0 && io.spared+cap(b) <= spareMax*io.chunk {
+		io.spare[cap(b)] = append(io.spare[cap(b)], b)
+		io.spared += cap(b)
 	}
 }
 
 // key derives the key of a blob.
-func (v *Volume) blobKey(b *Blob) (*ioengine.Key, error) {
+func (v *Volume) blobKey(b *Blob) (*ioengine.Key, error) { return v.deriveBlobKey(b, labelBlob, 'B') }
+
+func (v *Volume) deriveBlobKey(b *Blob, label string, kind byte) (*ioengine.Key, error) {
 	var g [8]byte
 	le.PutUint64(g[:], uint64(b.gen))
 	key := make([]byte, ioengine.KeySize(v.keys.Suite()))
-	v.keys.Derive(key, labelBlob, v.id[:], g[:], b.life[:])
-	return ioengine.NewKey(v.keys.Suite(), key, ioengine.Identity{Store: v.keys.StoreID(), Blob: b.life, Kind: 'B', Version: keyVersion})
+	v.keys.Derive(key, label, v.id[:], g[:], b.life[:])
+	return ioengine.NewKey(v.keys.Suite(), key, ioengine.Identity{Store: v.keys.StoreID(), Blob: b.life, Kind: kind, Version: keyVersion})
 }
 
 func engineExtents(list []extent) []ioengine.Extent {

@@ -20,17 +20,17 @@ const (
 
 // newBlob makes a blob of so many bytes, with a place, a life of its own and one reference. ErrBusy: blocks that were freed come
 // back once their epoch is committed; come again after the next Step. ErrFull, ErrTooLarge.
-func (v *Volume) newBlob(size int64) (*Blob, error) {
+func (v *Volume) newBlob(size int64, log uint8, tree bool) (*Blob, error) {
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	log := v.opts.Blobs.chunkLog()
-	if size <= 0 || size > 1<<50 || pointerSize(blobExtentsMax, chunksOf(size, log)) > v.MaxRecord() {
+	b := &Blob{v: v, size: size, gen: v.gen, chunkLog: log, tree: tree, refs: 1}
+	if size <= 0 || size > blobSizeMax || pointerSize(blobExtentsMax, b.tagCount()) > v.MaxRecord() {
 		return nil, fmt.Errorf("blob of %d bytes: %w", size, ErrTooLarge)
 	}
 	v.leader.Lock()
 	defer v.leader.Unlock()
-	extents, ok := v.space.allocRuns(ioengine.BlocksFor(size), v.blobReserve())
+	extents, ok := v.space.allocRuns(b.blocks(), v.blobReserve())
 	t := &v.blobs
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,13 +41,18 @@ func (v *Volume) newBlob(size int64) (*Blob, error) {
 		}
 		return nil, fmt.Errorf("blob of %d bytes, %d blocks free: %w", size, v.space.blocks(), ErrFull)
 	}
-	b := &Blob{v: v, size: size, gen: v.gen, chunkLog: log, extents: extents, refs: 1}
-	b.tags = make([]ioengine.Tag, b.chunks())
-	for b.ID() == 0 || t.live[b.ID()] != nil { // drawn again once in 2^64 times
+	b.extents = extents
+	b.tags = make([]ioengine.Tag, b.tagCount())
+	t.nameLocked(v, b)
+	return b, nil
+}
+
+// nameLocked gives a new blob its random bytes, drawn again once in 2^64 times. The caller leads, too.
+func (t *blobTable) nameLocked(v *Volume, b *Blob) {
+	for b.ID() == 0 || t.live[b.ID()] != nil {
 		v.random.read(b.life[:])
 	}
 	t.live[b.ID()] = b
-	return b, nil
 }
 
 // blobReserve is what a blob must leave free: one more roll of the journal, and the reserve of rolls (roll.go).

@@ -16,6 +16,7 @@ type BlobWriter struct {
 	io      *BlobIO
 	blob    *Blob
 	w       *ioengine.Writer
+	tree    *treeWriter // nil: there is none
 	buf     []byte // the chunk being filled
 	left    int64  // bytes that have not come in
 	laidOut bool
@@ -27,20 +28,46 @@ type BlobWriter struct {
 // NewWriter begins a blob of size bytes, of at least 1. ErrBusy: try again after a Step of the volume that moved something;
 // ErrFull; ErrTooLarge.
 func (io *BlobIO) NewWriter(size int64) (*BlobWriter, error) {
-	b, err := io.v.newBlob(size)
+	return io.newWriter(size, io.v.opts.Blobs.chunkLog(), false)
+}
+
+// NewFileWriter is NewWriter for a file, or a part of one: tags of chunks stand in a tree, so that neither pointer nor memory
+// grow with them. chunk is a power of two from 4 KiB to LargeChunk; 0: what suits the size.
+func (io *BlobIO) NewFileWriter(size int64, chunk int) (*BlobWriter, error) {
+	o := &io.v.opts.Blobs
+	switch {
+	case chunk == 0 && size >= fileLarge:
+		chunk = o.LargeChunk
+	case chunk == 0:
+		chunk = max(o.ChunkBytes/2, 1<<blobChunkLogMin)
+	}
+	return io.newWriter(size, chunkLog(min(chunk, o.LargeChunk)), true)
+}
+
+// fileLarge is from which size on a file is taken for one that is read in sequence.
+const fileLarge = 16 << 20
+
+func (io *BlobIO) newWriter(size int64, log uint8, tree bool) (*BlobWriter, error) {
+	b, err := io.v.newBlob(size, log, tree)
 	if err != nil {
 		return nil, err
 	}
+	w := &BlobWriter{io: io, blob: b, left: size}
+	chunks, nodes := b.split()
 	key, err := io.v.blobKey(b)
 	if err == nil {
-		w, werr := io.e.NewWriter(key, b.ChunkBytes(), engineExtents(b.extents)...)
-		if werr == nil {
-			return &BlobWriter{io: io, blob: b, w: w, left: size}, nil
-		}
-		err = werr
+		w.w, err = io.e.NewWriter(key, b.ChunkBytes(), engineExtents(chunks)...)
 	}
-	b.Release(0)
-	return nil, err
+	if err == nil {
+		if w.tree, err = io.newTreeWriter(b, nodes); err != nil {
+			w.w.Close()
+		}
+	}
+	if err != nil {
+		b.Release(0)
+		return nil, err
+	}
+	return w, nil
 }
 
 // Left returns how many bytes have not come in yet.
@@ -53,7 +80,7 @@ func (w *BlobWriter) Buffer() []byte {
 		return nil
 	}
 	if w.buf == nil {
-		w.buf = w.io.buffer(w.io.chunk)[:0]
+		w.buf = w.io.buffer(w.blob.ChunkBytes())[:0]
 	}
 	return w.buf[len(w.buf):w.target()]
 }
@@ -115,6 +142,15 @@ func (w *BlobWriter) drop() {
 }
 
 func (w *BlobWriter) seal(chunk []byte) bool {
+	if w.tree != nil {
+		if err := w.tree.take(w.w, false); err != nil {
+			w.fail(err)
+			return false
+		}
+		if len(w.w.Tags()) >= treeTagsWait {
+			return false
+		}
+	}
 	ok, err := w.w.TryWrite(chunk)
 	if err != nil {
 		w.fail(err)
@@ -168,7 +204,10 @@ func (w *BlobWriter) Done() (bool, error) {
 	if err := w.w.Err(); err != nil && w.err == nil {
 		w.fail(err)
 	}
-	if w.err != nil || w.left > 0 || len(w.buf) > 0 || !w.w.Idle() {
+	if w.err != nil || w.left > 0 || len(w.buf) > 0 {
+		return false, w.err
+	}
+	if !w.sealed() || !w.w.Idle() || w.tree != nil && !w.tree.w.Idle() {
 		return false, w.err
 	}
 	t := &w.io.v.blobs
@@ -178,10 +217,39 @@ func (w *BlobWriter) Done() (bool, error) {
 	if !t.isFlushed(w.number) {
 		return false, nil
 	}
-	copy(w.blob.tags, w.w.Tags())
-	w.w.Close()
+	w.close()
 	w.done = true
 	return true, nil
+}
+
+// sealed reports whether all is sealed, the tree's nodes too, and takes the tags for the pointer.
+func (w *BlobWriter) sealed() bool {
+	if w.number != 0 {
+		return true
+	}
+	tags := w.w.Tags()
+	if w.tree != nil {
+		top, done, err := w.tree.finish(w.w)
+		if err == nil {
+			err = w.tree.w.Err()
+		}
+		if err != nil {
+			w.fail(err)
+		}
+		if !done || err != nil {
+			return false
+		}
+		tags = top
+	}
+	copy(w.blob.tags, tags)
+	return true
+}
+
+func (w *BlobWriter) close() {
+	w.w.Close()
+	if w.tree != nil {
+		w.tree.w.Close()
+	}
 }
 
 // Blob returns the blob after Done, with the reference that the writer held: the caller's from then on, once.
@@ -198,11 +266,15 @@ func (w *BlobWriter) Abandon() {
 		panic("internal error: a finished blob was abandoned")
 	}
 	w.drop()
-	w.w.Close()
-	if w.w.Idle() {
+	w.close()
+	c := closingBlob{w: w.w, b: w.blob}
+	if w.tree != nil {
+		c.tree = w.tree.w
+	}
+	if c.idle() {
 		w.blob.Release(0)
 	} else {
-		w.io.closing = append(w.io.closing, closingBlob{w.w, w.blob})
+		w.io.closing = append(w.io.closing, c)
 	}
 	w.err = ErrClosed
 }

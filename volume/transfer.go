@@ -36,6 +36,10 @@ type Transfer struct {
 	Source []Piece
 	Into   []byte // private memory as long as all pieces; nil: a new blob is written
 
+	check bool // read, verify, keep nothing
+	file  bool // the new blob is a file's
+	chunk int  // and has such chunks; 0: by its size
+
 	blob    *Blob // the new blob, once it is done
 	err     error
 	done    bool
@@ -64,6 +68,20 @@ func NewTransfer(load bool, source ...Piece) *Transfer {
 	if load {
 		t.Into = make([]byte, t.size)
 	}
+	return t
+}
+
+// NewFileTransfer makes a transfer into a new blob that is a part of a file (BlobIO.NewFileWriter).
+func NewFileTransfer(chunk int, source ...Piece) *Transfer {
+	t := NewTransfer(false, source...)
+	t.file, t.chunk = true, chunk
+	return t
+}
+
+// NewCheck makes a transfer that reads and verifies, and keeps nothing.
+func NewCheck(source ...Piece) *Transfer {
+	t := NewTransfer(false, source...)
+	t.check = true
 	return t
 }
 
@@ -140,8 +158,8 @@ const (
 )
 
 func (t *Transfer) step(bio *BlobIO) (moved bool, err error) {
-	if t.Into == nil && t.w == nil {
-		w, err := bio.NewWriter(t.size)
+	if t.Into == nil && t.w == nil && !t.check {
+		w, err := t.newWriter(bio)
 		switch {
 		case err == ErrBusy && bio.v.clock.Monotonic()-t.started < transferWait:
 			return false, nil
@@ -174,6 +192,13 @@ func (t *Transfer) step(bio *BlobIO) (moved bool, err error) {
 		t.blob, t.w, t.done = t.w.Blob(), nil, true
 	}
 	return moved || done, err
+}
+
+func (t *Transfer) newWriter(bio *BlobIO) (*BlobWriter, error) {
+	if t.file {
+		return bio.NewFileWriter(t.size, t.chunk)
+	}
+	return bio.NewWriter(t.size)
 }
 
 // zeroPiece is what pieces of zeros are made of.
@@ -229,7 +254,10 @@ func (t *Transfer) source(bio *BlobIO, p *Piece, left int64) (from []byte, err e
 }
 
 func (t *Transfer) give(from []byte) int {
-	if t.w != nil {
+	switch {
+	case t.check:
+		return len(from)
+	case t.w != nil:
 		return t.w.Write(from)
 	}
 	at := t.off
