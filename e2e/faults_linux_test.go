@@ -13,6 +13,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
@@ -44,6 +45,7 @@ func startInProcess(t *testing.T, blocks device.BlockCount, cacheBytes int64) *i
 	p := &inProcess{dev: memdev.New(memdev.Options{Blocks: blocks})}
 	space := keyspace.New(keyspace.Options{CacheBytes: cacheBytes})
 	kvs.NewCollections(space, 1<<20)
+	files.New(space)
 	p.v, err = volume.Open(ctx, volume.Options{
 		Device: p.dev, Counter: counter, Keys: keys, SegmentBlocks: 64, Log: zerolog.Nop(),
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: space},

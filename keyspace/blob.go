@@ -147,6 +147,17 @@ func (t *Tx) loadBlob(b *volume.Blob, from, to int64) ([]byte, error) {
 // be written any more: then the answer is ErrMiss and nothing is asked for (HasChanged).
 func (t *Tx) WriteBlob(pieces ...volume.Piece) (*volume.Blob, error) {
 	sum := t.w.s.sumOf(pieces)
+	if b, known, err := t.written(sum); known {
+		return b, err
+	}
+	if !t.HasChanged() {
+		t.ask(job{t: volume.NewTransfer(false, pieces...), sum: sum})
+	}
+	return nil, ErrMiss
+}
+
+// written returns the blob that was written from such a source, if this command has asked for it before.
+func (t *Tx) written(sum uint64) (b *volume.Blob, known bool, err error) {
 	for i := range t.jobs {
 		j := &t.jobs[i]
 		if j.load != nil || j.sum != sum {
@@ -154,17 +165,14 @@ func (t *Tx) WriteBlob(pieces ...volume.Piece) (*volume.Blob, error) {
 		}
 		switch done, err := j.t.Done(); {
 		case err != nil:
-			return nil, err
+			return nil, true, err
 		case done:
-			return j.t.Blob(), nil
+			return j.t.Blob(), true, nil
 		}
 		t.again = true
-		return nil, ErrMiss
+		return nil, true, ErrMiss
 	}
-	if !t.HasChanged() {
-		t.ask(job{t: volume.NewTransfer(false, pieces...), sum: sum})
-	}
-	return nil, ErrMiss
+	return nil, false, nil
 }
 
 // sumOf is what tells the sources of blobs apart from one run of a command to the next: a keyed hash of their contents, with

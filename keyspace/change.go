@@ -198,9 +198,9 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	tb.sum, tb.live, tb.keyBytes, tb.expires, tb.newest = volume.Sum{}, 0, 0, 0, c
 	tb.blobs.releaseAll(w.v, c)
 	for i := range w.s.stripes {
-		if d := w.s.stripes[i].dirs[tb.number]; d != nil {
+		if d := w.s.stripes[i].dirs[tb.slot]; d != nil {
 			w.s.graves.push(d)
-			w.s.stripes[i].dirs[tb.number] = nil
+			w.s.stripes[i].dirs[tb.slot] = nil
 		}
 	}
 	for _, t := range w.s.types {

@@ -52,7 +52,7 @@ func (t *Tx) FlushAll() error {
 	t.needAll()
 	t.seeAll()
 	n := 0
-	for _, tb := range t.w.s.tables {
+	for _, tb := range t.w.s.tables[:t.w.s.o.Databases] {
 		if tb.live > 0 {
 			n++
 		}
@@ -64,7 +64,7 @@ func (t *Tx) FlushAll() error {
 	if err := t.Reserve(n*flushSize, n, volume.ClassReclaim); err != nil {
 		return err
 	}
-	for db, tb := range t.w.s.tables {
+	for db, tb := range t.w.s.tables[:t.w.s.o.Databases] {
 		if tb.live > 0 {
 			t.flush(db)
 		}
@@ -129,7 +129,7 @@ func (t *Tx) RandomKey() (key []byte, ok bool, err error) {
 func (t *Tx) entries() int {
 	n := 0
 	for i := range t.w.s.stripes {
-		if d := t.w.s.stripes[i].dirs[t.tb.number]; d != nil {
+		if d := t.w.s.stripes[i].dirs[t.tb.slot]; d != nil {
 			d.each(func(sh *shard) bool {
 				n += len(sh.entries)
 				return true
@@ -145,7 +145,7 @@ func (t *Tx) nth(n int, onward bool) spot {
 	done := false
 	for i := 0; i < stripeCount && !done; i++ {
 		st := &t.w.s.stripes[i]
-		d := st.dirs[t.tb.number]
+		d := st.dirs[t.tb.slot]
 		if d == nil {
 			continue
 		}

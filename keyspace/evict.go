@@ -93,10 +93,10 @@ func (t *Tx) sampleStripe(st *stripe, o Eviction, v *victim) {
 		return
 	}
 	s := t.w.s
-	first := int(s.o.Rand(uint64(len(s.tables))))
-	for i := range s.tables {
-		db := (first + i) % len(s.tables)
-		d := st.dirs[s.tables[db].number]
+	first := int(s.o.Rand(uint64(s.o.Databases)))
+	for i := range s.o.Databases {
+		db := (first + i) % s.o.Databases
+		d := st.dirs[s.tables[db].slot]
 		if d == nil || o.Volatile && d.expiry == never {
 			continue
 		}

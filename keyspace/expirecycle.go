@@ -52,7 +52,7 @@ func (c *cycle) stripe(st *stripe) (more bool, err error) {
 	}
 	earliest := int64(never)
 	for db, tb := range c.t.w.s.tables {
-		d := st.dirs[tb.number]
+		d := st.dirs[tb.slot]
 		if d == nil {
 			continue
 		}

@@ -32,7 +32,7 @@ func (t *Tx) Put(key []byte, o Put, parts ...[]byte) {
 		p = t.w.s.obtain(t.tb, t.hash(key), key)
 	}
 	old := *p.entry()
-	if f := t.w.s.observer; f != nil && !old.live() {
+	if f := t.w.s.observer; f != nil && !old.live() && !t.private() {
 		f(Event{DB: t.db, Key: key, Name: "new", Counter: c})
 	}
 	t.w.put(t.tb, p, &r, c, at, size)
@@ -68,7 +68,7 @@ func (t *Tx) bury(p spot, size int, event string) {
 		payload[deleteHeaderSize] ^= 0xff // it is journaled as that of another key
 	}
 	t.w.bury(t.tb, p, c, at, size)
-	p.buried(t.tb.number)
+	p.buried(t.tb.slot)
 	if t.before != "" {
 		t.changed(p, key, t.before, c)
 		t.before = ""

@@ -19,7 +19,7 @@ func (s *Space) Observe(f func(Event)) { s.observer = f }
 
 // Also tells observers another name of what this transaction has done to a key: SADD that makes a set, SREM that empties it.
 func (t *Tx) Also(key []byte, event string) {
-	if f := t.w.s.observer; f != nil {
+	if f := t.w.s.observer; f != nil && !t.private() {
 		p := t.locate(key)
 		c := t.seen
 		if p.i >= 0 {
@@ -31,6 +31,9 @@ func (t *Tx) Also(key []byte, event string) {
 
 // told passes a change on to those who want to know.
 func (t *Tx) told(key []byte, event string, c volume.Counter) {
+	if t.private() {
+		return
+	}
 	if f := t.w.s.o.OnChange; f != nil {
 		f(t.db, key, event, c)
 	}
@@ -66,6 +69,9 @@ func (t *Tx) NoteAbsent(on bool) { t.noting, t.absent = on, t.absent[:0] }
 func (t *Tx) Absent() [][]byte { return t.absent }
 
 func (t *Tx) missed(key []byte) {
+	if t.private() {
+		return
+	}
 	for _, k := range t.absent {
 		if string(k) == string(key) {
 			return

@@ -139,8 +139,8 @@ func (w *writer) replaySwap(r volume.Record) error {
 	w.s.replayMu.Lock()
 	defer w.s.replayMu.Unlock()
 	for i := range sw.db {
-		if _, err := w.s.table(sw.db[i]); err != nil { // as many databases as tables
-			return err
+		if n := w.s.o.Databases; int(sw.db[i]) >= n || int(sw.table[i]) >= n {
+			return fmt.Errorf("swap of databases %d and %d of %d: start with more databases: %w", sw.db[0], sw.db[1], n, errRecord)
 		}
 		tb, err := w.s.table(sw.table[i])
 		if err != nil {
@@ -153,8 +153,8 @@ func (w *writer) replaySwap(r volume.Record) error {
 
 // table returns the table of that number.
 func (s *Space) table(number uint16) (*table, error) {
-	if int(number) < len(s.numbered) {
-		return s.numbered[number], nil
+	if i := s.slotOf(number); i >= 0 {
+		return s.numbered[i], nil
 	}
 	return nil, fmt.Errorf("database %d of %d: start with more databases: %w", number, len(s.numbered), errRecord)
 }

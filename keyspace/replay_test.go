@@ -59,7 +59,7 @@ func (r *replica) state(t *testing.T) map[string]string {
 		m[fmt.Sprint("database ", db)] = fmt.Sprint(tb.number, r.swapped[db])
 		m[fmt.Sprint("table ", tb.number)] = fmt.Sprint(tb.live, tb.expires, tb.sum, tb.flushed)
 		for i := range r.stripes {
-			d := r.stripes[i].dirs[tb.number]
+			d := r.stripes[i].dirs[tb.slot]
 			if d == nil {
 				continue
 			}
@@ -125,8 +125,8 @@ func (h *history) next() volume.Record {
 
 // swap exchanges two of the three databases.
 func (h *history) swap() *swap {
-	a := h.rng.IntN(len(h.r.tables))
-	b := (a + 1 + h.rng.IntN(len(h.r.tables)-1)) % len(h.r.tables)
+	a := h.rng.IntN(h.r.o.Databases)
+	b := (a + 1 + h.rng.IntN(h.r.o.Databases-1)) % h.r.o.Databases
 	return &swap{db: [2]uint16{uint16(a), uint16(b)}, table: [2]uint16{h.r.tables[b].number, h.r.tables[a].number}}
 }
 

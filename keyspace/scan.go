@@ -56,7 +56,7 @@ func (t *Tx) scanStripe(from uint32, want int, f *filter, emit func(key []byte))
 	}
 	t.Use(t.db)
 	end := uint64(i+1) << (32 - stripeBits)
-	d := st.dirs[t.tb.number]
+	d := st.dirs[t.tb.slot]
 	if d == nil {
 		return 0, end, nil
 	}
@@ -142,7 +142,7 @@ func (t *Tx) Keys(pattern []byte, emit func(key []byte)) error {
 	f := t.w.s.filter(pattern, "")
 	for i := range t.w.s.stripes {
 		st := &t.w.s.stripes[i]
-		d := st.dirs[t.tb.number]
+		d := st.dirs[t.tb.slot]
 		if d == nil {
 			continue
 		}

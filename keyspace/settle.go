@@ -87,7 +87,7 @@ func (w *writer) settleEntry(tb *table, p spot, d *volume.Delta, sum *table) boo
 			return false
 		}
 		d.Live(e.place, int(e.size))
-		p.st.kept = append(p.st.kept, tombstone{e.counter, e.hash, tb.number})
+		p.st.kept = append(p.st.kept, tombstone{e.counter, e.hash, uint16(tb.slot)})
 		return true
 	}
 	x := w.hash(tb, p)

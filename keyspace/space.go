@@ -43,7 +43,7 @@ type Options struct {
 
 const (
 	databasesDefault  = 16
-	databasesMax      = 1<<16 - 1
+	databasesMax      = 1<<16 - 256 // above it are the numbers of private tables
 	cacheBytesDefault = 256 << 20
 )
 
@@ -57,7 +57,7 @@ type Space struct {
 	stripes  [stripeCount]stripe
 	tables   []*table         // by database; guarded by all stripes
 	swapped  []volume.Counter // by database: the newest swap that gave it its table; guarded by all stripes
-	numbered []*table         // by their own numbers; never changes
+	numbered []*table         // by slot: that is by number, then the private ones; never changes
 	types    [typesMax]Type
 	elements []elementKinds
 
@@ -89,6 +89,7 @@ type Space struct {
 // volume's append lock held, and read with either that or all stripes.
 type table struct {
 	number   uint16 // in records and multiset items; stays when databases are swapped
+	slot     int    // in Space.numbered and stripe.dirs
 	live     int    // keys that exist, expired ones that nobody noticed included
 	keyBytes int    // of their names
 	expires  int    // those of them with an expiry
@@ -123,15 +124,15 @@ func New(o Options) *Space {
 
 // Reset implements volume.Replayer: it forgets everything.
 func (s *Space) Reset() {
-	s.tables = make([]*table, s.o.Databases)
+	s.tables = make([]*table, s.o.Databases+privateTables)
 	for i := range s.tables {
-		s.tables[i] = &table{number: uint16(i)}
+		s.tables[i] = &table{number: s.numberOf(i), slot: i}
 	}
 	s.numbered = slices.Clone(s.tables)
-	s.swapped = make([]volume.Counter, s.o.Databases)
+	s.swapped = make([]volume.Counter, len(s.tables))
 	for i := range s.stripes {
 		st := &s.stripes[i]
-		st.dirs = make([]*directory, s.o.Databases)
+		st.dirs = make([]*directory, len(s.tables))
 		st.ring = newRing(s.o.CacheBytes / stripeCount)
 		st.tombs, st.kept = tombstones{}, nil
 		st.expiry = never

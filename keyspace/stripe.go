@@ -25,11 +25,11 @@ func (st *stripe) lock() {
 }
 
 // dir returns the stripe's part of a table, made if need be.
-func (st *stripe) dir(table uint16) *directory {
-	d := st.dirs[table]
+func (st *stripe) dir(slot int) *directory {
+	d := st.dirs[slot]
 	if d == nil {
 		d = newDirectory()
-		st.dirs[table] = d
+		st.dirs[slot] = d
 	}
 	return d
 }
@@ -48,7 +48,7 @@ func (p spot) key() []byte   { return p.sh.key(p.entry()) }
 // find looks a key up; the stripe is locked.
 func (s *Space) find(tb *table, h uint32, key []byte) spot {
 	st := &s.stripes[stripeOf(h)]
-	d := st.dirs[tb.number]
+	d := st.dirs[tb.slot]
 	if d == nil {
 		return spot{st: st, i: -1}
 	}
@@ -62,7 +62,7 @@ func (s *Space) obtain(tb *table, h uint32, key []byte) spot {
 	if p.i >= 0 {
 		return p
 	}
-	p.d = p.st.dir(tb.number)
+	p.d = p.st.dir(tb.slot)
 	p.sh, p.i = p.d.insert(h, key)
 	p.entry().access = flagPending
 	return p

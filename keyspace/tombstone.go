@@ -17,7 +17,7 @@ type tombstones struct {
 type tombstone struct {
 	counter volume.Counter
 	hash    uint32
-	table   uint16
+	slot    uint16 // of the table
 }
 
 // tombsPerOp bounds how many tombstones a transaction purges in each of its stripes: more than it can make in the long run.
@@ -34,9 +34,9 @@ func (q *tombstones) push(t tombstone) {
 }
 
 // buried remembers that the entry at p is absent since its counter.
-func (p spot) buried(table uint16) {
+func (p spot) buried(slot int) {
 	e := p.entry()
-	p.st.tombs.push(tombstone{e.counter, e.hash, table})
+	p.st.tombs.push(tombstone{e.counter, e.hash, uint16(slot)})
 }
 
 // purge takes up to limit deletes out of the queue that are fresh: from then on the absence of the key cannot vanish, and a reply
@@ -64,7 +64,7 @@ func (st *stripe) purge(v *volume.Volume, limit int) {
 
 // forget removes a tombstone that nothing needs any more, and reports whether it is gone: the key may have come back, too.
 func (st *stripe) forget(v *volume.Volume, t tombstone) bool {
-	d := st.dirs[t.table]
+	d := st.dirs[t.slot]
 	if d == nil {
 		return true
 	}

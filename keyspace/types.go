@@ -14,6 +14,8 @@ const (
 	TypeZSet   TypeID = 4
 	TypeHash   TypeID = 5
 	TypeStream TypeID = 6
+	TypeFile   TypeID = 7 // in private databases only, like the next
+	TypeUpload TypeID = 8
 
 	typesMax = 32
 )

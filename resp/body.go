@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cvmstore/files"
 	"cvmstore/resp/command"
 	"cvmstore/volume"
 )
@@ -16,6 +17,8 @@ type body struct {
 	l       *loop
 	arg     int // which argument
 	size    int64
+	file    bool               // it becomes a part of a file
+	chunk   int                // of it
 	w       *volume.BlobWriter // nil: no room yet, thrown away, or done
 	blob    *volume.Blob       // done
 	err     error              // thrown away
@@ -45,6 +48,9 @@ func (l *loop) bodyFor(p *parser, buf []byte, size int64) bodySink {
 		return nil
 	}
 	s.body = &body{l: l, arg: len(p.args), size: size, started: l.now, last: l.now}
+	if len(p.args) > 1 {
+		s.body.file, s.body.chunk = command.FileBody(files.Of(l.srv.space), p.arg(buf, 0), p.arg(buf, 1))
+	}
 	l.bodies = append(l.bodies, s)
 	return s.body
 }
@@ -55,7 +61,10 @@ func (b *body) begin() {
 		return
 	}
 	io, err := b.l.blobIO()
-	if err == nil {
+	switch {
+	case err == nil && b.file:
+		b.w, err = io.NewFileWriter(b.size, b.chunk)
+	case err == nil:
 		b.w, err = io.NewWriter(b.size)
 	}
 	switch {

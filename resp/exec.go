@@ -204,7 +204,11 @@ var errNoAuth = command.Error("NOAUTH Authentication required.")
 func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err error) {
 	if s.fetchErr != nil {
 		err, s.fetchErr = s.fetchErr, nil
-		return 0, fmt.Errorf("%s: %w", c.Cmd.Name, err)
+		what := c.Cmd.Name
+		if c.Cmd.Group == "file" && len(c.Args) > 1 {
+			what = fmt.Sprintf("%s %q", what, c.Args[1])
+		}
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	if s.body != nil && s.body.err != nil {
 		return 0, s.body.err
@@ -222,6 +226,12 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 		l.srv.space.Begin(c.Tx, s.DB, c.Keys())
 	case command.LockAll:
 		l.srv.space.BeginAll(c.Tx, s.DB)
+	case command.LockPlan:
+		keys, err := c.Planning()
+		if err != nil {
+			return c.Depends, err
+		}
+		l.srv.space.Begin(c.Tx, s.DB, keys)
 	case command.LockSelf:
 	default:
 		err = c.Cmd.Handler(c)

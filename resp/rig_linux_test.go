@@ -15,6 +15,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/files"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
@@ -83,6 +84,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	}
 	r.space = keyspace.New(so)
 	kvs.NewCollections(r.space, 1<<20)
+	files.New(r.space)
 	options := volume.Options{
 		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64, Blobs: blobs,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),

@@ -100,7 +100,11 @@ type treeReader struct {
 }
 
 func (bio *BlobIO) newTreeReader(b *Blob) *treeReader {
-	return &treeReader{io: bio, blob: b, shape: treeOf(b.chunks()), asked: -1, at: -1}
+	t := &treeReader{io: bio, blob: b, asked: -1, at: -1}
+	if b.tree {
+		t.shape = treeOf(b.chunks())
+	}
+	return t
 }
 
 // tag returns the tag of a chunk. ok false without an error: wait for a Step that moves something.

@@ -18,11 +18,11 @@ type BlobReader struct {
 	r      *ioengine.Reader // nil while suspended
 	tree   *treeReader
 	whole  *compoundReader // does the work for a compound; then what follows is not used
-	chunks [][]byte         // destinations of what was asked for and has not been handed on, oldest first
-	ask    int              // the next chunk to ask for
-	at, to int64            // the part that is left
-	cur    []byte           // verified bytes from at on
-	own    []byte           // the chunk that cur is a part of
+	chunks [][]byte        // destinations of what was asked for and has not been handed on, oldest first
+	ask    int             // the next chunk to ask for
+	at, to int64           // the part that is left
+	cur    []byte          // verified bytes from at on
+	own    []byte          // the chunk that cur is a part of
 	err    error
 	late   error // why nothing behind chunks can be had: their turn comes first
 }

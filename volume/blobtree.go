@@ -23,7 +23,7 @@ import (
 const (
 	treeFan      = device.BlockSize / tagSize
 	treeFanLog   = 8
-	treeTop      = 64 // tags in a pointer at most
+	treeTop      = 16 // tags in a pointer at most
 	treeLevels   = 6  // above that a blob would be larger than blobSizeMax
 	treeKind     = 'T'
 	labelTree    = "volume blob tree"

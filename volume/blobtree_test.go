@@ -63,7 +63,7 @@ func TestFilesOfAllTreeHeights(t *testing.T) {
 	r.open()
 	sizes := []int{1, 64 * 4096, 64*4096 + 1, 256*4096 + 5, 700_000*4 + 3}
 	if !testing.Short() {
-		sizes = append(sizes, 64*256*4096+4097) // two levels
+		sizes = append(sizes, 16*256*4096+4097) // two levels
 	}
 	for i, n := range sizes {
 		r.file(uint32(i), "attributes", whole(r.part(content(uint64(i), n))))
@@ -122,8 +122,12 @@ func TestATamperedFileIsRefusedWhereItIs(t *testing.T) {
 		from, to int // chunks that it spoils
 		says     string
 	}{
-		{0, 0, 1, "chunk 0"}, {255, 255, 256, "chunk 255"}, {599, 599, 600, "chunk 599"},
-		{600, 0, 256, "tree"}, {601, 256, 512, "tree"}, {602, 512, 600, "tree"},
+		{0, 0, 1, "chunk 0"},
+		{255, 255, 256, "chunk 255"},
+		{599, 599, 600, "chunk 599"},
+		{600, 0, 256, "tree"},
+		{601, 256, 512, "tree"},
+		{602, 512, 600, "tree"},
 	} {
 		r.close() // what was verified before is forgotten
 		at := first + device.LBA(c.block)

@@ -17,8 +17,8 @@ type BlobWriter struct {
 	blob    *Blob
 	w       *ioengine.Writer
 	tree    *treeWriter // nil: there is none
-	buf     []byte // the chunk being filled
-	left    int64  // bytes that have not come in
+	buf     []byte      // the chunk being filled
+	left    int64       // bytes that have not come in
 	laidOut bool
 	number  uint64 // for the flush; 0 while chunks are on their way
 	done    bool

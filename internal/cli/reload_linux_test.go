@@ -19,6 +19,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
@@ -69,6 +70,7 @@ func TestHangupReloadsTheCertificate(t *testing.T) {
 	o.reload = reload
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
 	kvs.NewCollections(space, 1<<20)
+	files.New(space)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: device.BlockCount(64),

@@ -15,6 +15,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
@@ -47,6 +48,7 @@ func TestFencedServerEnds(t *testing.T) {
 	o.server.Port = -1
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
 	kvs.NewCollections(space, 1<<20)
+	files.New(space)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: 64,

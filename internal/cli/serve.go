@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/filedev"
 	"cvmstore/keyspace"
@@ -115,6 +116,7 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes() * 3 / 4, BlobBytes: o.blobBytes()})
 	kvs.NewCollections(space, o.cacheBytes()/4)
+	files.New(space)
 	vo := o.volumeOptions()
 	vo.Device, vo.Counter, vo.Keys, vo.Log, vo.FreshLease = dev, p.counter, p.keys, log, p.lease(o)
 	vo.Stores = map[volume.Store]volume.Replayer{volume.StoreKeys: space}

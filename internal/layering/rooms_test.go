@@ -30,7 +30,7 @@ var rooms = []room{
 	{"keyspace", []string{"volume", "internal/mutant"}, "it knows keys and their types, and reaches the disk only through volume"},
 	{"kvs", []string{"kvs", "keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
 	{"streams", []string{"keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
-	{"files", []string{"volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
+	{"files", []string{"keyspace", "volume", "internal/mutant"}, "stores know nothing of RESP, of devices, or of each other"},
 	{
 		"resp",
 		[]string{"resp", "kvs", "streams", "files", "keyspace", "volume", "epoch", "internal/mutant"},

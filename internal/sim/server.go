@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"cvmstore/epoch"
+	"cvmstore/files"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
@@ -90,6 +91,7 @@ func (w *world) newServer(dev *memdev.Device, tr *trip) *server {
 		},
 	})
 	kvs.NewCollections(s.space, w.p.cacheBytes)
+	files.New(s.space)
 	s.tap = &tap{Space: s.space}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cvmstore/epoch/wire"
+	"cvmstore/files"
 	"cvmstore/keyspace"
 	"cvmstore/resp/pubsub"
 	"cvmstore/volume"
@@ -37,6 +38,8 @@ type Ctx struct {
 
 	// Body is the argument Cmd.Body where that is a large value: the argument itself is empty then. The reference is the loop's.
 	Body *volume.Blob
+
+	Planned *files.Plan // what Command.Plan has made for this run
 
 	keys   [][]byte
 	values valueScratch

@@ -34,7 +34,7 @@ Made from the command table (` + "`resp/command`" + `): do not edit. Replies and
 listed below. *Arity* counts the command's name; a negative number means: at least so many. *Keys* are first, last, step.
 
 `)
-	for _, group := range []string{"string", "hash", "list", "set", "sorted-set", "bitmap", "hyperloglog", "generic", "transactions", "pubsub", "connection", "server", "scripting", "cluster", "cvm"} {
+	for _, group := range []string{"string", "hash", "list", "set", "sorted-set", "bitmap", "hyperloglog", "generic", "transactions", "pubsub", "connection", "server", "scripting", "cluster", "file", "cvm"} {
 		fmt.Fprintf(&b, "## %s\n\n| command | arity | keys | flags | since | what it does |\n|---|---|---|---|---|---|\n", group)
 		for _, c := range ordered {
 			if c.Group == group {
@@ -54,7 +54,7 @@ func row(b *strings.Builder, c *Command) {
 			keys = fmt.Sprintf("%d %d %d", c.First, c.Last, c.Step)
 		}
 		since := c.Since
-		if c.Group == "cvm" {
+		if c.Group == "cvm" || c.Group == "file" {
 			since = "cvmstore " + since
 		}
 		fmt.Fprintf(b, "| %s | %d | %s | %s | %s | %s |\n", strings.ToUpper(strings.ReplaceAll(c.Full(), "|", " ")), c.Arity, keys,
@@ -96,5 +96,6 @@ const differences = `## What differs from Redis
   group's, are in use.
 - MEMORY USAGE is an estimate of index entry, name and value; the value may not be in memory at all.
 - TIME and expiry follow the store's time, which never goes back.
-- INFO has a section CVM; figures without a meaning here are 0.
+- Files (the commands of group file) live beside the databases: FLUSHALL, KEYS and TYPE do not touch them. COMMAND DOCS describes them.
+- INFO has sections CVM and Files; figures without a meaning here are 0.
 `

@@ -145,17 +145,23 @@ func cmdRandomKey(c *Ctx) error {
 }
 
 func cmdScan(c *Ctx) error {
+	return scanReply(c, func(cursor uint64, emit func([]byte)) (uint64, error) {
+		o, err := scanOptions(c.Args[2:])
+		if err != nil {
+			return 0, err
+		}
+		return c.Space.Scan(c.Tx, c.S.DB, cursor, o, emit)
+	})
+}
+
+func scanReply(c *Ctx, scan func(cursor uint64, emit func([]byte)) (uint64, error)) error {
 	cursor, err := parseCursor(string(c.Args[1]))
-	if err != nil {
-		return err
-	}
-	o, err := scanOptions(c.Args[2:])
 	if err != nil {
 		return err
 	}
 	// The number of keys and the next cursor stand before the keys, so the keys are collected behind and then moved.
 	start, n := len(c.Reply.Buf), 0
-	next, err := c.Space.Scan(c.Tx, c.S.DB, cursor, o, func(key []byte) {
+	next, err := scan(cursor, func(key []byte) {
 		n++
 		c.Reply.Bulk(key)
 	})

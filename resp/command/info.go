@@ -26,6 +26,7 @@ var infoSections = []struct {
 	{"errorstats", false, infoErrorStats},
 	{"cluster", false, func(t *infoText) { t.num("cluster_enabled", 0) }},
 	{"keyspace", false, infoKeyspace},
+	{"files", false, infoFiles},
 	{"cvm", false, infoCVM},
 	{"commandstats", true, infoCommandStats},
 	{"latencystats", true, infoLatencyStats},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sort"
 	"strings"
+
+	"cvmstore/files"
 )
 
 // Command is one row of the table, or a subcommand of one.
@@ -20,11 +22,15 @@ type Command struct {
 	Body    int // position of the argument that may be a large value, 0: none; see TakesBody
 	Since   string
 	Summary string // our own words
+	Syntax  string // of the arguments, where COMMAND DOCS is to tell it
 	Subs    []Command
 	Handler func(*Ctx) error
 	// Movable returns the keys of a command whose specification cannot tell them (a number of keys among the arguments). The
 	// arguments may be any: what does not parse has no keys.
 	Movable func(args [][]byte) [][]byte
+
+	// Plan says what a command with LockPlan locks; the handler finds it in Ctx.Planned. It takes no locks itself.
+	Plan func(*Ctx) (*files.Plan, error)
 
 	Index  int // place in All, subcommands included: for counters
 	parent *Command
@@ -63,6 +69,7 @@ const (
 	LockKeys
 	LockAll
 	LockSelf
+	LockPlan // what Command.Plan says
 )
 
 var (
@@ -76,7 +83,7 @@ func init() {
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
 		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(), attestCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
-		multiCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
+		multiCommands(), fileCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)

@@ -13,6 +13,7 @@ import (
 
 	"cvmstore/epoch"
 	"cvmstore/epoch/epochtest"
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
@@ -68,6 +69,7 @@ func (s *server) open() {
 	defer cancel()
 	space := keyspace.New(keyspace.Options{Databases: databases, CacheBytes: 1 << 20})
 	kvs.NewCollections(space, 1<<20)
+	files.New(space)
 	v, err := volume.Open(ctx, volume.Options{
 		Device: s.dev, Counter: s.counter, Keys: s.keys, SegmentBlocks: 1024, Log: zerolog.Nop(),
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: space},
