@@ -12,7 +12,7 @@ import (
 type BlobOptions struct {
 	ChunkBytes int // unit of sealing of new blobs, a power of two from 4 KiB to 1 MiB; default 256 KiB
 	LargeChunk int // of large files, not smaller; default ChunkBytes, or 1 MiB where that has its default, too
-	Buffers    int // DMA buffers of the larger size, of all BlobIOs together; default 64
+	Buffers    int // DMA buffers of the larger size, of all BlobIOs together; default 28
 	Depth      int // chunks that one BlobIO has in flight; default 32
 	Ahead      int // chunks that one reader asks for ahead of its consumer; default 8
 }
@@ -26,7 +26,7 @@ func (o *BlobOptions) setDefaults() {
 	}
 	o.LargeChunk = max(o.LargeChunk, o.ChunkBytes)
 	if o.Buffers == 0 {
-		o.Buffers = 64
+		o.Buffers = 28
 	}
 	if o.Depth == 0 {
 		o.Depth = 32
