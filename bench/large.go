@@ -21,10 +21,10 @@ import (
 type LargeOptions struct {
 	Dir      string   // for the data of both sides; default: a temporary directory in the current one
 	Server   string   // our program; default: the one that runs
-	Only     []string // which parts: ratio, latency, memory; none: all
+	Only     []string // which parts: ratio, latency, written, memory; none: all
 	Rounds   int      // default 7
-	ValueMiB int      // of the ratio; default 64
-	BigMiB   int      // of each value in latency and memory; default 512
+	ValueMiB int      // of each value in ratio, latency and amplification; default 64
+	BigMiB   int      // of each value in memory; default 512
 	Clients  int      // of memory; default 10
 	Out      io.Writer
 }
@@ -52,7 +52,7 @@ func CompareLarge(ctx context.Context, o LargeOptions) error {
 	parts := []struct {
 		name string
 		run  func(context.Context, LargeOptions) error
-	}{{"ratio", largeRatio}, {"latency", largeLatency}, {"memory", largeMemory}}
+	}{{"ratio", largeRatio}, {"latency", largeLatency}, {"written", largeWritten}, {"memory", largeMemory}}
 	for _, p := range parts {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, p.name) {
 			continue
@@ -201,75 +201,6 @@ func startOurs(ctx context.Context, o LargeOptions) (*server, error) {
 		p.theirs.stop()
 	}
 	return p.ours, err
-}
-
-// largeLatency measures small SETs of one client beside a transfer of 4 GiB.
-func largeLatency(ctx context.Context, o LargeOptions) error {
-	s, err := startOurs(ctx, o)
-	if s != nil {
-		defer s.stop()
-	}
-	if err != nil {
-		return err
-	}
-	small, err := dialLarge(s)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = small.conn.Close() }()
-	measure := func(until <-chan struct{}, most int) (p50, p99 time.Duration, n int, err error) {
-		var took []time.Duration
-		for len(took) < most {
-			select {
-			case <-until:
-				most = 0
-				continue
-			default:
-			}
-			start := time.Now()
-			if err := small.set(fmt.Sprint("small", len(took)%1000), 1024); err != nil {
-				return 0, 0, 0, err
-			}
-			took = append(took, time.Since(start))
-		}
-		if len(took) == 0 {
-			return 0, 0, 0, errors.New("nothing was measured")
-		}
-		slices.Sort(took)
-		return took[len(took)/2], took[len(took)*99/100], len(took), nil
-	}
-	p50, p99, n, err := measure(nil, 5000)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(o.Out, "SET of 1 KiB, 1 client: p50 %v p99 %v (%d)\n", p50.Round(time.Microsecond), p99.Round(time.Microsecond), n)
-	large, err := dialLarge(s)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = large.conn.Close() }()
-	for _, what := range []string{"SETs", "GETs"} {
-		ended, failed := make(chan struct{}), error(nil)
-		start := time.Now()
-		go func() {
-			defer close(ended)
-			for moved := 0; moved < 4<<10 && failed == nil; moved += o.BigMiB {
-				if what == "SETs" {
-					failed = large.set("large", o.BigMiB<<20)
-				} else {
-					failed = large.get("large", o.BigMiB<<20)
-				}
-			}
-		}()
-		p50, p99, n, err := measure(ended, 1<<30)
-		<-ended
-		if err = errors.Join(err, failed); err != nil {
-			return err
-		}
-		fmt.Fprintf(o.Out, "  beside 4 GiB of %s of %d MiB (%.0f MB/s): p50 %v p99 %v (%d)\n", what, o.BigMiB, 4<<30/1e6/time.Since(start).Seconds(),
-			p50.Round(time.Microsecond), p99.Round(time.Microsecond), n)
-	}
-	return nil
 }
 
 // largeMemory measures the resident memory while clients set and get large values.

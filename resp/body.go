@@ -33,8 +33,6 @@ const (
 	bodyRoom = 30 * time.Second
 	// bodyRetry is how often a body asks for room that nobody told it of.
 	bodyRetry = 2 * time.Millisecond
-	// bodyReads bounds how often one body is read from in one round.
-	bodyReads = 2
 )
 
 // bodyFor is the parser's bodyFunc: it says which arguments are sealed as they arrive.
@@ -164,12 +162,13 @@ func (l *loop) dropBody(s *session) {
 
 // readBody reads from the socket into the body, past the input buffer.
 func (l *loop) readBody(s *session) {
-	for range bodyReads {
+	for turn := l.turn; turn > 0; {
 		left := s.p.bodyLeft()
 		if left == 0 {
 			break
 		}
 		into := s.body.space(left)
+		into = into[:min(len(into), turn)]
 		if len(into) == 0 {
 			s.phase = phaseBody
 			l.mute(s, true)
@@ -191,6 +190,7 @@ func (l *loop) readBody(s *session) {
 		bump(&l.stats.netIn, uint64(n))
 		s.body.filled(n)
 		s.p.sank(n)
+		turn -= n
 		if n < len(into) {
 			break
 		}

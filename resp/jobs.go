@@ -49,6 +49,23 @@ func (l *loop) blobPause() int64 {
 	return int64(2 * time.Millisecond)
 }
 
+const (
+	// bulkTurn bounds what one client may move of a large value in one round, so that others get their turn.
+	bulkTurn = 512 << 10
+	// While small commits are under way, all such clients together may move bulkPressed a round, and each at least bulkLeast:
+	// a small command waits for a round or two.
+	bulkPressed = 512 << 10
+	bulkLeast   = 32 << 10
+)
+
+// bulkTurn is how much that is in this round.
+func (l *loop) bulkTurn() int {
+	if l.blobs == nil || !l.blobs.Pressed() {
+		return bulkTurn
+	}
+	return max(bulkPressed/max(len(l.bodies)+len(l.streams), 2), bulkLeast)
+}
+
 func (l *loop) closeBlobs() {
 	if l.blobs == nil {
 		return

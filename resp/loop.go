@@ -43,6 +43,7 @@ type loop struct {
 	parsing  *session       // whose input is being parsed
 	takes    bodyFunc
 	stirred  bool // the volume has moved: blobs may go on
+	turn     int  // bytes that one client may move of a large value in this round
 
 	bodiesWait  bool // some of bodies wait for room or a flush
 	bodiesTried int64
@@ -93,6 +94,7 @@ func (l *loop) run() {
 		}
 		l.config = l.srv.config.Load()
 		l.level = levelOf(l.config.Durability)
+		l.turn = l.bulkTurn()
 		for i := range events {
 			l.event(&events[i])
 		}

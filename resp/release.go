@@ -20,7 +20,7 @@ func (l *loop) flush(s *session) {
 			return
 		}
 	}
-	blocked, turn := false, streamTurn
+	blocked, turn := false, l.turn
 	for !blocked {
 		if len(s.queue.ready()) == 0 {
 			p := s.due()

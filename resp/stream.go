@@ -18,8 +18,6 @@ type outPart struct {
 const (
 	// partsMax bounds the blobs in the replies of one client.
 	partsMax = 256
-	// streamTurn bounds what one client is sent of its blobs in one round, so that others get their turn.
-	streamTurn = 512 << 10
 	// streamIdle is how long, in nanoseconds, a client may leave a blob lying before its memory goes to others.
 	streamIdle = int64(100e6)
 )
@@ -102,7 +100,7 @@ func (l *loop) stream(s *session, p *outPart, turn *int) (done, blocked bool, er
 		case *turn <= 0:
 			return false, true, nil
 		}
-		n, err := s.conn.write(chunk)
+		n, err := s.conn.write(chunk[:min(len(chunk), *turn)])
 		if err == errAgain {
 			return false, true, nil
 		}

@@ -56,6 +56,7 @@ type BlobIO struct {
 	spare     map[int][][]byte // private memory for chunks, by size
 	spared    int              // bytes of it
 	chunk     int
+	counted   ioengine.Stats // of e, as they stand in the volume's
 }
 
 // closingBlob is a blob that was given up while the device still has chunks of it: its blocks are nobody's until those are home.
@@ -124,17 +125,24 @@ func (io *BlobIO) Busy() bool {
 // Step takes what the device completed and moves transfers on. It reports whether something moved: then writers and readers that
 // had to wait try again. What fails shows at the writer or reader.
 func (io *BlobIO) Step() (moved bool) {
+	io.giveWay()
 	moved, _ = io.e.Step()
 	return io.after(moved)
 }
 
 // wait is Step that waits for the device a little.
 func (io *BlobIO) wait(d time.Duration) bool {
+	io.giveWay()
 	moved, _ := io.e.Wait(d)
 	return io.after(moved)
 }
 
 func (io *BlobIO) after(moved bool) bool {
+	if now := io.e.Stats(); now != io.counted {
+		io.v.stats.blobsWritten.Add(now.BytesWritten - io.counted.BytesWritten)
+		io.v.stats.blobsRead.Add(now.BytesRead - io.counted.BytesRead)
+		io.counted = now
+	}
 	kept := io.closing[:0]
 	for _, c := range io.closing {
 		if !c.idle() {

@@ -157,6 +157,7 @@ func (v *Volume) submitStep() {
 			return
 		}
 		v.sealedLast, v.sealedPoint = f.last, f.point()
+		v.pressure.frameOut(v.clock.Monotonic())
 		v.stats.frames++
 		if w, ok := v.writesThrough(f); ok {
 			v.writeThroughNow(w, f)

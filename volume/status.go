@@ -13,7 +13,9 @@ type stats struct {
 	commits      uint64
 	bytesWritten uint64
 	summaryBytes uint64
-	bytesRead    atomic.Uint64
+	bytesRead    atomic.Uint64 // of records and metadata
+	blobsWritten atomic.Uint64 // bytes of blobs, at the device
+	blobsRead    atomic.Uint64
 }
 
 // Recovery is what the start took, by phase.
@@ -79,14 +81,14 @@ func (v *Volume) Status() Status {
 	s := Status{
 		Store: v.store, Volume: v.id, Generation: v.gen, Suite: v.keys.Suite(), Device: v.dev.Info().Name,
 		SegmentBytes: v.segmentBlocks.Bytes(), VolumeBytes: uint64(v.blocks.Bytes()), Failure: v.Err(), StoreTime: v.Now(),
-		BytesRead: v.stats.bytesRead.Load(), Segments: len(v.segments.Load().all()),
+		BytesRead: v.stats.bytesRead.Load() + v.stats.blobsRead.Load(), Segments: len(v.segments.Load().all()),
 	}
 	s.Applied, s.Durable, s.Fresh = v.Watermarks()
 	s.UncommittedOps = uint64(max(s.Applied, s.Fresh) - s.Fresh)
 	s.countSegments(v)
 	v.leader.Lock()
 	s.SegmentsEmptied = len(v.emptied)
-	s.Frames, s.Commits, s.BytesWritten = v.stats.frames, v.stats.commits, v.stats.bytesWritten
+	s.Frames, s.Commits, s.BytesWritten = v.stats.frames, v.stats.commits, v.stats.bytesWritten+v.stats.blobsWritten.Load()
 	s.LastCounterError = v.commit.lastError
 	c := &v.commit
 	s.Committed = epoch.State{Value: c.committed.last, Tag: c.committed.tag, Gen: v.gen}

@@ -88,6 +88,7 @@ type Volume struct {
 	spareDMA      map[device.BlockCount][][]byte
 	inflight      []*frame
 	through       throughState
+	pressure      pressure
 	sealedSegment *segment
 	sealedSeq     uint64
 	sealedTag     epoch.Tag

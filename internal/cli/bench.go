@@ -57,10 +57,10 @@ func (b *benchAbuse) Run(s *streams) error {
 
 type benchLarge struct {
 	Dir      string   `help:"Where both sides keep their data; default: a temporary directory here." placeholder:"DIR"`
-	Only     []string `help:"Run only these parts: ratio, latency, memory." placeholder:"PART"`
+	Only     []string `help:"Run only these parts: ratio, latency, written, memory." placeholder:"PART"`
 	Rounds   int      `default:"7" help:"Rounds of the ratio; each runs both sides, one after the other."`
-	ValueMiB int      `name:"value-mib" default:"64" help:"Size of the values of the ratio."`
-	BigMiB   int      `name:"big-mib" default:"512" help:"Size of the values of latency and memory."`
+	ValueMiB int      `name:"value-mib" default:"64" help:"Size of the values of ratio and latency."`
+	BigMiB   int      `name:"big-mib" default:"512" help:"Size of the values of memory."`
 	Clients  int      `default:"10" help:"Clients of memory."`
 }
 
