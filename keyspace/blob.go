@@ -99,10 +99,12 @@ func (t *Tx) View(key []byte, typ TypeID) ([]byte, *volume.Blob, Item, error) {
 
 // job is a transfer that a command asked for.
 type job struct {
-	t    *volume.Transfer
-	load *volume.Blob // what is loaded, from here
-	from int64        //
-	sum  uint64       // of the source, where a blob is written
+	t      *volume.Transfer
+	load   *volume.Blob // what is loaded, from here
+	from   int64        //
+	sum    uint64       // of the source, where a blob is written
+	held   int64        // bytes taken of budget
+	budget *budget
 }
 
 // LoadRange returns the bytes from from up to to of a value that View has returned: of the blob if it is one, else of val.
@@ -138,8 +140,53 @@ func (t *Tx) loadBlob(b *volume.Blob, from, to int64) ([]byte, error) {
 		err := t.batch.Load(j.t)
 		return j.t.Into, err
 	}
+	j.budget, j.held = &t.w.s.loads, to-from
+	if !j.budget.take(j.held, t.loads()) {
+		j.t.Free()
+		t.again = true
+		return nil, volume.ErrBusy
+	}
 	t.ask(j)
 	return nil, ErrMiss
+}
+
+// loads reports whether this command has parts of blobs in memory, or on their way there, already.
+func (t *Tx) loads() bool {
+	for i := range t.jobs {
+		if t.jobs[i].held > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// loadBudget bounds what commands that need large values in memory hold of them together (BITOP, LCS, DUMP and the like; what
+// only passes through is streamed, and counts for a chunk). A command that finds it used up waits. One that has begun goes on,
+// so that none waits for another that waits for it: the bound is this and what one command needs.
+const loadBudget = 128 << 20
+
+// budget is what of it is taken.
+type budget struct {
+	mu    sync.Mutex
+	taken int64
+}
+
+func (b *budget) take(n int64, begun bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !begun && b.taken > 0 && b.taken+n > loadBudget {
+		return false
+	}
+	b.taken += n
+	return true
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken -= n; b.taken < 0 {
+		panic("internal error: more memory of large values was given back than was taken")
+	}
 }
 
 // WriteBlob returns a blob of the pieces, or asks for it to be written; what was written for other pieces is not taken. The
@@ -224,6 +271,9 @@ func (t *Tx) TakeOver(from *Tx) {
 func (t *Tx) forgetJobs() {
 	for i := range t.jobs {
 		t.jobs[i].t.Free()
+		if b := t.jobs[i].budget; b != nil {
+			b.give(t.jobs[i].held)
+		}
 		t.jobs[i] = job{}
 	}
 	t.jobs = t.jobs[:0]

@@ -73,6 +73,7 @@ type Space struct {
 	victim  victim
 
 	observer func(Event) // see Observe
+	loads    budget      // of values that commands have in memory as a whole
 
 	graves        graves
 	tidyMu        sync.Mutex // guards the next three

@@ -27,6 +27,9 @@ func (m LcsMatch) Len() int { return m.AEnd - m.AStart + 1 }
 
 // Lcs compares the values of two keys; an absent one is empty.
 func Lcs(t *keyspace.Tx, a, b []byte, lengthOnly bool) (LcsResult, error) {
+	if err := lcsFits(t, a, b); err != nil {
+		return LcsResult{}, err
+	}
 	vals := make([]Value, 2)
 	_, err := loadAll(t, [][]byte{a, b}, vals)
 	if errors.Is(err, keyspace.ErrWrongType) {
@@ -36,6 +39,25 @@ func Lcs(t *keyspace.Tx, a, b []byte, lengthOnly bool) (LcsResult, error) {
 		return LcsResult{}, err
 	}
 	return lcs(vals[0].Bytes, vals[1].Bytes, lengthOnly)
+}
+
+// lcsFits refuses what is too long to be compared, before any of it is read.
+func lcsFits(t *keyspace.Tx, a, b []byte) error {
+	cells := int64(1)
+	for _, key := range [][]byte{a, b} {
+		it, err := t.Peek(key)
+		if err != nil {
+			return err
+		}
+		if it.Exists() && it.Type != keyspace.TypeString {
+			return ErrLcsType
+		}
+		cells *= int64(it.ValueSize) + 1
+	}
+	if cells > lengthMax/lcsCellBytes {
+		return ErrLcsMemory
+	}
+	return nil
 }
 
 // lcsCellBytes is what Redis takes for a cell of its table, which bounds what it accepts. Ours takes a bit: whether the way

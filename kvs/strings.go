@@ -52,8 +52,13 @@ type SetOptions struct {
 	NX, XX  bool         // only if the key is absent; only if it exists
 	KeepTTL bool         // the key's expiry stays
 	Get     bool         // return the old value; the key must be a string or absent
+	Before  Before       // instead of Get: is given the old value, unread if it is a blob
 	Expiry  int64        // absolute store time, ms; 0: never (unless KeepTTL)
 }
+
+// Before is given a value that a command is about to replace, delete or let expire, before anything has changed: what it keeps of it
+// beyond the transaction it takes a reference of. The command ends with its error.
+type Before func(old Value) error
 
 // SetResult is what a SET did.
 type SetResult struct {
@@ -72,6 +77,15 @@ func Set(t *keyspace.Tx, key, val []byte, o SetOptions) (SetResult, error) {
 	if o.Get {
 		var err error
 		if res.Old, res.OldOK, err = Get(t, key); err != nil {
+			return SetResult{}, err
+		}
+	}
+	if o.Before != nil {
+		old, err := View(t, key)
+		if err == nil {
+			err = o.Before(old)
+		}
+		if err != nil {
 			return SetResult{}, err
 		}
 	}
@@ -126,15 +140,39 @@ func GetSet(t *keyspace.Tx, key, val []byte) (old []byte, ok bool, err error) {
 
 // GetDel returns the value of a key and deletes it.
 func GetDel(t *keyspace.Tx, key []byte) (val []byte, ok bool, err error) {
-	val, ok, err = Get(t, key)
-	if err != nil || !ok {
+	err = TakeDel(t, key, func(old Value) error {
+		ok = old.OK
+		val, err = old.load(t)
+		return err
+	})
+	if err != nil {
 		return nil, false, err
+	}
+	return val, ok, nil
+}
+
+// TakeDel is GetDel that reads no blob.
+func TakeDel(t *keyspace.Tx, key []byte, before Before) error {
+	old, err := View(t, key)
+	if err == nil {
+		err = before(old)
+	}
+	if err != nil || !old.OK {
+		return err
 	}
 	if err := t.Reserve(keyspace.DeleteSize(len(key)), 1, volume.ClassReclaim); err != nil {
-		return nil, false, err
+		return err
 	}
 	t.Remove(key, "del")
-	return val, true, nil
+	return nil
+}
+
+// load reads what a value has of a blob.
+func (v *Value) load(t *keyspace.Tx) ([]byte, error) {
+	if v.Blob == nil {
+		return v.Bytes, nil
+	}
+	return t.LoadRange(nil, v.Blob, v.From, v.To)
 }
 
 // GetExOptions of a GETEX. The zero value changes nothing.
@@ -144,21 +182,20 @@ type GetExOptions struct {
 	Expire  bool  // Expiry is meant
 }
 
-// GetEx returns the value of a key and changes when it goes.
-func GetEx(t *keyspace.Tx, key []byte, o GetExOptions) (val []byte, ok bool, err error) {
-	val, ok, err = Get(t, key)
+// GetEx hands on the value of a key, blobs unread, and changes when it goes.
+func GetEx(t *keyspace.Tx, key []byte, o GetExOptions, before Before) error {
+	old, err := View(t, key)
+	if err == nil {
+		err = before(old)
+	}
 	switch {
-	case err != nil || !ok:
-		return nil, false, err
+	case err != nil || !old.OK:
 	case o.Persist:
 		_, err = t.Persist(key)
 	case o.Expire:
 		_, err = t.Expire(key, o.Expiry, 0)
 	}
-	if err != nil {
-		return nil, false, err
-	}
-	return val, true, nil
+	return err
 }
 
 // GetRange returns the bytes from start to end, both included; negative ones count from the end of the value.

@@ -157,7 +157,9 @@ func (v *Volume) submitStep() {
 			return
 		}
 		v.sealedLast, v.sealedPoint = f.last, f.point()
-		v.pressure.frameOut(v.clock.Monotonic())
+		if len(f.spans) > 0 {
+			v.pressure.frameOut(v.clock.Monotonic())
+		}
 		v.stats.frames++
 		if w, ok := v.writesThrough(f); ok {
 			v.writeThroughNow(w, f)

@@ -46,7 +46,10 @@ func cmdSet(c *Ctx) error {
 		if err != nil {
 			return err
 		}
-		o.NX, o.XX, o.Get, o.KeepTTL = opts.nx, opts.xx, opts.get, opts.keepTTL
+		o.NX, o.XX, o.KeepTTL = opts.nx, opts.xx, opts.keepTTL
+		if opts.get {
+			o.Before = c.answer
+		}
 		if opts.at != nil {
 			if o.Expiry, err = opts.unit.positiveExpiry(c, opts.at); err != nil {
 				return err
@@ -59,8 +62,7 @@ func cmdSet(c *Ctx) error {
 		return err
 	}
 	switch {
-	case o.Get:
-		c.Reply.BulkOrNull(res.Old, res.OldOK)
+	case o.Before != nil: // has answered
 	case res.Set:
 		c.Reply.OK()
 	default:
@@ -194,13 +196,11 @@ func cmdMSetNX(c *Ctx) error {
 }
 
 func cmdGetDel(c *Ctx) error {
-	val, ok, err := kvs.GetDel(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
-	c.Reply.BulkOrNull(val, ok)
-	return nil
+	return kvs.TakeDel(c.Tx, c.Args[1], c.answer)
 }
+
+// answer is a kvs.Before: it answers with the value that the command finds. If the command fails after all, the reply is dropped.
+func (c *Ctx) answer(old kvs.Value) error { return c.value(c.Args[1], old) }
 
 func cmdGetEx(c *Ctx) error {
 	opts, err := stringOptions(c.Args[2:], true)
@@ -210,7 +210,7 @@ func cmdGetEx(c *Ctx) error {
 	o := kvs.GetExOptions{Persist: opts.persist}
 	if opts.at != nil {
 		// An absent key is answered before the expiry is looked at.
-		if _, ok, err := kvs.Get(c.Tx, c.Args[1]); err != nil || !ok {
+		if v, err := kvs.View(c.Tx, c.Args[1]); err != nil || !v.OK {
 			c.Reply.Null()
 			return err
 		}
@@ -219,21 +219,12 @@ func cmdGetEx(c *Ctx) error {
 			return err
 		}
 	}
-	val, ok, err := kvs.GetEx(c.Tx, c.Args[1], o)
-	if err != nil {
-		return err
-	}
-	c.Reply.BulkOrNull(val, ok)
-	return nil
+	return kvs.GetEx(c.Tx, c.Args[1], o, c.answer)
 }
 
 func cmdGetSet(c *Ctx) error {
-	res, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], kvs.SetOptions{Get: true, Body: c.Body})
-	if err != nil {
-		return err
-	}
-	c.Reply.BulkOrNull(res.Old, res.OldOK)
-	return nil
+	_, err := kvs.Set(c.Tx, c.Args[1], c.Args[2], kvs.SetOptions{Before: c.answer, Body: c.Body})
+	return err
 }
 
 func cmdStrLen(c *Ctx) error {
