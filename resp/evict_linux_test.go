@@ -65,9 +65,10 @@ func TestEvictionKeepsMemoryBelowMaxmemory(t *testing.T) {
 			if refused := c.fill("key:", keys, "EX", "1000"); refused > 0 {
 				t.Errorf("%d writes refused", refused)
 			}
-			used, evicted := r.srv.usedMemory(), c.info("stats", "evicted_keys")
+			used, evicted := r.srv.usedMemory(), c.info("stats", "evicted_keys") // which may go on meanwhile
 			left, _ := strconv.ParseInt(strings.Trim(c.do("DBSIZE"), ":\r\n"), 10, 64)
-			if used > besideIndex+room+1000 || evicted == 0 || left+evicted != keys || left < room/200 {
+			then := c.info("stats", "evicted_keys")
+			if used > besideIndex+room+1000 || evicted == 0 || left+evicted > keys || left+then < keys || left < room/200 {
 				t.Errorf("%d bytes used beyond the rest, %d keys evicted, %d left", used-besideIndex, evicted, left)
 			}
 		})
