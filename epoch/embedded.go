@@ -127,6 +127,36 @@ func (e *Embedded) loadLocked(f slotFile) error {
 
 // Create implements Service. The record is durable, file and name, before it answers; a crash before that leaves no record.
 func (e *Embedded) Create(ctx context.Context, store StoreID) error {
+	return e.create(ctx, Record{Store: store})
+}
+
+// Recreate makes the record of a store that was prepared elsewhere, or whose record was lost: what opens it next must find exactly
+// that state, and no frame after it is accepted. gen is above all that were ever opened. ErrExists.
+func (e *Embedded) Recreate(ctx context.Context, store StoreID, gen Generation, state State) error {
+	if state.Value == 0 || state.Tag == (Tag{}) || gen == 0 {
+		return e.errorf("recreate from an empty state: %w", ErrConflict)
+	}
+	return e.create(ctx, Record{Store: store, Gen: gen, Current: State{Value: state.Value, Tag: state.Tag}, Floor: state.Value})
+}
+
+// RollBack carries out a rollback that the owner of this file decided on: from the state that replaced names, of a generation, to target. ErrConflict.
+func (e *Embedded) RollBack(ctx context.Context, store StoreID, gen Generation, replaced Tag, target State) error {
+	e.mu.Lock()
+	err := e.readyLocked(ctx, store)
+	if err == nil {
+		var next Record
+		if next, err = e.newest.rec.RolledBack(gen, replaced, target); err == nil {
+			err = e.writeLocked(next)
+		}
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return e.errorf("%w", err)
+	}
+	return e.Sync(ctx)
+}
+
+func (e *Embedded) create(ctx context.Context, rec Record) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -138,7 +168,7 @@ func (e *Embedded) Create(ctx context.Context, store StoreID) error {
 	case !errors.Is(err, ErrNoRecord):
 		return err
 	}
-	first := slot{seq: 1, rec: Record{Store: store}}
+	first := slot{seq: 1, rec: rec}
 	f, err := createLocked(e.path, func(f slotFile) error {
 		image := make([]byte, fileBytes)
 		encodeSlot(image[:slotBytes], first)

@@ -14,6 +14,8 @@ type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the server."`
 	Counter   counterCommand   `cmd:"" help:"Run the trusted counter service, or operate it."`
 	Provision provisionCommand `cmd:"" help:"Run the trusted party that releases keys to attested VMs, or operate it."`
+	Seal      sealCommand      `cmd:"" help:"Write a sealed volume offline: from a Redis, its files, JSON lines, or a directory."`
+	Unseal    unsealCommand    `cmd:"" aliases:"export" help:"Read a sealed volume with its owner's key: to a RESP stream, JSON lines, or files."`
 	Proxy     proxyCommand     `cmd:"" help:"Give clients of this machine a port to a server that attests itself."`
 	Nvme      nvmeCommand      `cmd:"" help:"Look at NVMe controllers, and hand them over to this program's own driver."`
 	Bench     benchCommand     `cmd:"" help:"Measure this machine beside other programs."`

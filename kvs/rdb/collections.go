@@ -133,9 +133,11 @@ func (r *reader) value(t byte, limit int, v *Value) (ok bool) {
 		return r.quicklist(t, limit, v)
 	}
 	blob, ok := r.string(limit)
-	if !ok {
-		return false
-	}
+	return ok && v.compact(t, blob)
+}
+
+// compact reads a collection of type t that stands in one string.
+func (v *Value) compact(t byte, blob []byte) (ok bool) {
 	switch t {
 	case typeHashZipmap:
 		v.Kind = KindHash

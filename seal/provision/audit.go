@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -33,12 +34,19 @@ type Entry struct {
 // auditLineMax bounds one line, in bytes.
 const auditLineMax = 16 << 10
 
-// Audit is the log of a provisioner's decisions. Its methods may be called from any goroutine.
+// Audit is the log of a provisioner's decisions. Its methods may be called from any goroutine, and other processes may append to the
+// same file: the service runs while an operator gives commands.
 type Audit struct {
-	mu   sync.Mutex
-	f    *os.File
-	seq  uint64
-	head [sha256.Size]byte
+	mu  sync.Mutex
+	f   *os.File
+	end auditEnd
+}
+
+// auditEnd is how far a log has been checked.
+type auditEnd struct {
+	seq    uint64
+	head   [sha256.Size]byte
+	offset int64
 }
 
 // OpenAudit opens the log at path, or makes it, and checks its chain.
@@ -48,7 +56,11 @@ func OpenAudit(path string) (*Audit, error) {
 		return nil, err
 	}
 	a := &Audit{f: f}
-	if a.seq, a.head, err = checkAudit(f, nil); err != nil {
+	if err = lockFile(f); err == nil {
+		err = a.end.check(f, nil)
+		unlockFile(f)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("audit log %s: %w", path, err), f.Close())
 	}
 	return a, nil
@@ -61,35 +73,48 @@ func ReadAudit(path string, visit func(Entry)) (head [sha256.Size]byte, err erro
 	if err != nil {
 		return head, err
 	}
-	defer f.Close() //nolint:errcheck // only read
-	_, head, err = checkAudit(f, visit)
-	return head, err
+	defer f.Close()                     //nolint:errcheck // only read
+	if err := lockFile(f); err != nil { // so that no line is read in half
+		return head, err
+	}
+	defer unlockFile(f)
+	var end auditEnd
+	err = end.check(f, visit)
+	return end.head, err
 }
 
-func checkAudit(r io.Reader, visit func(Entry)) (seq uint64, head [sha256.Size]byte, err error) {
-	lines := bufio.NewScanner(r)
+// check goes on to the end of the file.
+func (a *auditEnd) check(f io.ReaderAt, visit func(Entry)) error {
+	lines := bufio.NewScanner(io.NewSectionReader(f, a.offset, math.MaxInt64-a.offset))
 	lines.Buffer(nil, auditLineMax)
 	for lines.Scan() {
 		var e Entry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return seq, head, fmt.Errorf("line %d: %w", seq+1, err)
+			return fmt.Errorf("line %d: %w", a.seq+1, err)
 		}
-		if e.Seq != seq+1 || e.Previous != hex.EncodeToString(head[:]) {
-			return seq, head, fmt.Errorf("line %d does not follow the one before it: the log was altered", seq+1)
+		if e.Seq != a.seq+1 || e.Previous != hex.EncodeToString(a.head[:]) {
+			return fmt.Errorf("line %d does not follow the one before it: the log was altered", a.seq+1)
 		}
-		seq, head = e.Seq, sha256.Sum256(lines.Bytes())
+		a.seq, a.head, a.offset = e.Seq, sha256.Sum256(lines.Bytes()), a.offset+int64(len(lines.Bytes()))+1
 		if visit != nil {
 			visit(e)
 		}
 	}
-	return seq, head, lines.Err()
+	return lines.Err()
 }
 
 // Append writes an entry durably. A decision counts only once this returns.
 func (a *Audit) Append(e Entry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e.Seq, e.Time, e.Previous = a.seq+1, time.Now().UTC(), hex.EncodeToString(a.head[:])
+	if err := lockFile(a.f); err != nil {
+		return err
+	}
+	defer unlockFile(a.f)
+	if err := a.end.check(a.f, nil); err != nil { // what others appended
+		return fmt.Errorf("audit log: %w", err)
+	}
+	e.Seq, e.Time, e.Previous = a.end.seq+1, time.Now().UTC(), hex.EncodeToString(a.end.head[:])
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -103,7 +128,7 @@ func (a *Audit) Append(e Entry) error {
 	if err := a.f.Sync(); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	a.seq, a.head = e.Seq, sha256.Sum256(line)
+	a.end.seq, a.end.head, a.end.offset = e.Seq, sha256.Sum256(line), a.end.offset+int64(len(line))+1
 	return nil
 }
 
@@ -111,7 +136,7 @@ func (a *Audit) Append(e Entry) error {
 func (a *Audit) Head() (uint64, [sha256.Size]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.seq, a.head
+	return a.end.seq, a.end.head
 }
 
 // Close closes the file.

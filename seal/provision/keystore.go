@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +30,9 @@ import (
 // The key is HKDF-SHA-256 of the wrapping key, which the party keeps elsewhere. Against the rollback of this file: the audit log
 // names the newest sequence number, and a file below it is refused. Whoever rolls back both goes unnoticed here; that is
 // what an operator writes the log's head down for.
+//
+// Several processes may use it: the service runs while an operator gives commands. A change locks a file beside it and begins with
+// what the file holds then; what is read is read anew when the file has changed.
 type KeyStore struct {
 	path string
 	wrap [32]byte
@@ -64,30 +68,59 @@ var (
 
 // OpenKeyStore reads the file at path, or starts an empty one. atLeast is the newest sequence number that is known elsewhere.
 func OpenKeyStore(path string, wrap [32]byte, atLeast uint64) (*KeyStore, error) {
-	k := &KeyStore{path: path, wrap: wrap, stores: map[StoreID]*Held{}}
-	b, err := os.ReadFile(path)
+	k := &KeyStore{path: path, wrap: wrap, stores: map[StoreID]*Held{}, seq: atLeast}
+	err := k.load()
 	if errors.Is(err, fs.ErrNotExist) && atLeast == 0 {
 		return k, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key store: %w", err)
+		return nil, err
+	}
+	return k, nil
+}
+
+// load reads the file, which must not be older than what is known.
+func (k *KeyStore) load() error {
+	path := k.path
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("key store: %w", err)
 	}
 	if len(b) < storeHeader || len(b) > storeFileMax || string(b[:8]) != storeMagic {
-		return nil, fmt.Errorf("key store %s: %w", path, ErrStoreDamaged)
+		return fmt.Errorf("key store %s: %w", path, ErrStoreDamaged)
 	}
 	plain, err := k.aead([32]byte(b[8:40])).Open(nil, make([]byte, 12), b[storeHeader:], b[:storeHeader])
 	if err != nil {
-		return nil, fmt.Errorf("key store %s: %w", path, ErrStoreDamaged)
+		return fmt.Errorf("key store %s: %w", path, ErrStoreDamaged)
 	}
 	defer clear(plain)
-	k.seq = binary.LittleEndian.Uint64(b[40:])
-	if k.seq < atLeast {
-		return nil, fmt.Errorf("key store %s: number %d, the log knows %d: %w", path, k.seq, atLeast, ErrStoreOld)
+	seq := binary.LittleEndian.Uint64(b[40:])
+	if seq < k.seq {
+		return fmt.Errorf("key store %s: number %d, but %d is known: %w", path, seq, k.seq, ErrStoreOld)
 	}
-	if err := json.Unmarshal(plain, &k.stores); err != nil {
-		return nil, fmt.Errorf("key store %s: %w: %w", path, ErrStoreDamaged, err)
+	stores := map[StoreID]*Held{}
+	if err := json.Unmarshal(plain, &stores); err != nil {
+		return fmt.Errorf("key store %s: %w", path, ErrStoreDamaged) // nothing of it belongs into an error
 	}
-	return k, nil
+	k.seq, k.stores = seq, stores
+	return nil
+}
+
+// refreshLocked reads the file anew if another process has changed it. If that fails, what was read before stays in use.
+func (k *KeyStore) refreshLocked() error {
+	f, err := os.Open(k.path)
+	if errors.Is(err, fs.ErrNotExist) && k.seq == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("key store: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var head [storeHeader]byte
+	if _, err := io.ReadFull(f, head[:]); err == nil && binary.LittleEndian.Uint64(head[40:]) == k.seq {
+		return nil
+	}
+	return k.load()
 }
 
 // aead seals one file: its key is used once, so that the nonce may be zero.
@@ -118,6 +151,17 @@ func (k *KeyStore) Seq() uint64 {
 func (k *KeyStore) Change(do func(map[StoreID]*Held) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	lock, err := os.OpenFile(k.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("key store: %w", err)
+	}
+	defer lock.Close() //nolint:errcheck // it holds nothing; closing unlocks it
+	if err := lockFile(lock); err != nil {
+		return fmt.Errorf("key store: %w", err)
+	}
+	if err := k.refreshLocked(); err != nil {
+		return err
+	}
 	next := map[StoreID]*Held{}
 	for id, h := range k.stores {
 		c := *h
@@ -137,6 +181,9 @@ func (k *KeyStore) Change(do func(map[StoreID]*Held) error) error {
 func (k *KeyStore) Backup(path string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.refreshLocked(); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
@@ -218,9 +265,26 @@ func (k *KeyStore) Stores() map[StoreID]Held {
 func (k *KeyStore) release(id StoreID) (*Release, bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.refreshLocked(); err != nil {
+		return nil, false, err
+	}
 	h := k.stores[id]
 	if h == nil {
 		return nil, false, ErrUnknownStore
 	}
 	return &Release{KeyFile: h.Key, Counter: h.Counter, Setting: h.Setting}, h.Born, nil
+}
+
+// Keys returns a store's keys, for the party's own use: to seal and unseal its data offline. The caller wipes them.
+func (k *KeyStore) Keys(id StoreID) (*seal.Keys, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.refreshLocked(); err != nil {
+		return nil, err
+	}
+	h := k.stores[id]
+	if h == nil {
+		return nil, ErrUnknownStore
+	}
+	return seal.ParseKeys(h.Key)
 }

@@ -379,6 +379,50 @@ func TestAKeyStoreOpensWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// The service holds both files open while an operator's commands change them.
+func TestServiceAndOperatorShareTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	var logs [2]*provision.Audit
+	var stores [2]*provision.KeyStore
+	for i := range 2 {
+		var err error
+		logs[i], err = provision.OpenAudit(at("audit"))
+		must(t, err)
+		stores[i], err = provision.OpenKeyStore(at("keys"), [32]byte{1}, 0)
+		must(t, err)
+	}
+	var work sync.WaitGroup
+	for i := range 2 {
+		work.Go(func() {
+			for n := range 10 {
+				_, err := stores[i].Create(fmt.Sprint(i, n), "aegis", provision.Counter{}, nil)
+				if err = errors.Join(err, logs[i].Append(provision.Entry{Event: "create"})); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	lines := 0
+	_, err := provision.ReadAudit(at("audit"), func(provision.Entry) { lines++ })
+	if err != nil || lines != 20 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+	again, err := provision.OpenKeyStore(at("keys"), [32]byte{1}, 20)
+	must(t, err)
+	if n := len(again.Stores()); n != 20 {
+		t.Errorf("%d stores", n)
+	}
+	for id := range again.Stores() {
+		for _, k := range stores {
+			keys, err := k.Keys(id)
+			must(t, err)
+			keys.Wipe()
+		}
+	}
+}
+
 func TestTheAuditLogShowsEveryChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	a, err := provision.OpenAudit(path)

@@ -1,0 +1,188 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"cvmstore/kvs/rdb"
+)
+
+// line is one line of JSON: a key and its value.
+//
+//	{"key": "k", "type": "string", "value": "v", "db": 0, "expiry": 1893456000000}
+//	{"key": "l", "type": "list", "value": ["a", "b"]}
+//	{"key": "s", "type": "set", "value": ["a", "b"]}
+//	{"key": "h", "type": "hash", "value": ["field", "value", "field", "value"]}
+//	{"key": "z", "type": "zset", "value": ["a", "b"], "scores": [1, 2.5]}
+//
+// expiry is in milliseconds since 1970. "more": true says that the line adds to the key of the line before, as large collections are
+// written. "base64": true says that key and values are in base64, for bytes that are no text. Infinite scores are 1e999.
+type line struct {
+	DB     int             `json:"db,omitempty"`
+	Key    string          `json:"key"`
+	Type   string          `json:"type"`
+	Base64 bool            `json:"base64,omitempty"`
+	More   bool            `json:"more,omitempty"`
+	Expiry int64           `json:"expiry,omitempty"`
+	Value  json.RawMessage `json:"value"`
+	Scores []json.Number   `json:"scores,omitempty"`
+}
+
+// lineMax bounds one line, in bytes: the largest string in base64, and some.
+const lineMax = 768 << 20
+
+var kindNames = map[string]rdb.Kind{"string": rdb.KindString, "list": rdb.KindList, "set": rdb.KindSet, "hash": rdb.KindHash, "zset": rdb.KindZSet}
+
+// JSONLines is a file of JSON lines.
+type JSONLines struct{ In *bufio.Reader }
+
+// Load implements Source.
+func (s JSONLines) Load(l *Loader) error {
+	skipped := false
+	for n := 1; ; n++ {
+		text, err := readText(s.In)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		p, err := parseLine(text)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if p.First {
+			skipped = l.Skipped()
+		}
+		if skipped {
+			continue
+		}
+		if err := l.jsonPart(p); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}
+
+// jsonPart sends a line's part. A line may name a key that an earlier one named: it replaces it.
+func (l *Loader) jsonPart(p *rdb.Part) error {
+	if err := l.Select(p.DB); err != nil {
+		return err
+	}
+	if p.First && p.Kind != rdb.KindString {
+		if err := l.Do(fmt.Sprintf("key %.100q", p.Key), []byte("DEL"), p.Key); err != nil {
+			return err
+		}
+	}
+	for len(p.Items) > 0 { // in commands of bounded length
+		q := *p
+		n := min(len(p.Items), jsonBatch)
+		q.Items, p.Items = p.Items[:n], p.Items[n:]
+		if p.Kind == rdb.KindZSet {
+			q.Scores, p.Scores = p.Scores[:n], p.Scores[n:]
+		}
+		q.First, q.Last = false, len(p.Items) == 0
+		if err := l.part(&q); err != nil {
+			return err
+		}
+	}
+	if p.First {
+		return l.Item()
+	}
+	return nil
+}
+
+// jsonBatch is how many items one command carries; even, for pairs.
+const jsonBatch = 512
+
+// readText reads a line of any length up to lineMax.
+func readText(in *bufio.Reader) ([]byte, error) {
+	var text []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case len(text) > lineMax:
+			return nil, errors.New("longer than any value can be")
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err == io.EOF && len(text) > 0:
+			return text, nil
+		}
+		return text, err
+	}
+}
+
+func parseLine(text []byte) (*rdb.Part, error) {
+	var in line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, errors.New("more than one value")
+	}
+	kind, ok := kindNames[in.Type]
+	if !ok {
+		return nil, fmt.Errorf("type %.20q: want string, list, set, hash or zset", in.Type)
+	}
+	p := &rdb.Part{DB: in.DB, Expiry: in.Expiry, First: !in.More, Last: true, Value: rdb.Value{Kind: kind}}
+	var items []string
+	if kind == rdb.KindString {
+		var one string
+		if err := json.Unmarshal(in.Value, &one); err != nil {
+			return nil, fmt.Errorf("value: %w", err)
+		}
+		items = []string{one}
+	} else if err := json.Unmarshal(in.Value, &items); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	for i, s := range append([]string{in.Key}, items...) {
+		b := []byte(s)
+		if in.Base64 {
+			var err error
+			if b, err = base64.StdEncoding.DecodeString(s); err != nil {
+				return nil, err
+			}
+		}
+		if i == 0 {
+			p.Key = b
+			continue
+		}
+		p.Items = append(p.Items, b)
+	}
+	return p, complete(p, in.Scores)
+}
+
+// complete adds the scores, and says what does not fit.
+func complete(p *rdb.Part, scores []json.Number) error {
+	for _, n := range scores {
+		f, err := n.Float64()
+		if err != nil && !math.IsInf(f, 0) || math.IsNaN(f) {
+			return fmt.Errorf("score %.40q: %w", n, err)
+		}
+		p.Scores = append(p.Scores, f)
+	}
+	switch {
+	case p.DB < 0:
+		return errors.New("a negative database")
+	case p.Kind == rdb.KindString && !p.First:
+		return errors.New("a string is not written in parts")
+	case len(p.Items) == 0:
+		return errors.New("an empty collection is none")
+	case p.Kind == rdb.KindHash && len(p.Items)%2 != 0:
+		return errors.New("a field without a value")
+	case p.Kind == rdb.KindZSet && len(p.Scores) != len(p.Items), p.Kind != rdb.KindZSet && len(p.Scores) > 0:
+		return errors.New("as many scores as members, and for sorted sets only")
+	}
+	return nil
+}
