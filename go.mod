@@ -10,6 +10,7 @@ require (
 	github.com/google/go-tdx-guest v0.3.1
 	github.com/rs/zerolog v1.35.1
 	github.com/tidwall/redcon v1.6.4
+	github.com/yuin/gopher-lua v1.1.2
 	go.etcd.io/bbolt v1.5.0
 	go.etcd.io/etcd/client/v3 v3.6.13
 	go.uber.org/zap v1.27.0

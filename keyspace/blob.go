@@ -135,7 +135,7 @@ func (t *Tx) loadBlob(b *volume.Blob, from, to int64) ([]byte, error) {
 		return nil, ErrMiss
 	}
 	j := job{t: volume.NewTransfer(true, volume.Piece{Blob: b, From: from, To: to}), load: b, from: from}
-	if t.HasChanged() { // as Miss
+	if t.OnTheSpot() { // as Miss
 		defer j.t.Free()
 		err := t.batch.Load(j.t)
 		return j.t.Into, err

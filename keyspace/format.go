@@ -63,7 +63,7 @@ const (
 	KindSwap   volume.Kind = 5
 	// KindPutBlob needs all of its payload at recovery; of a KindPut the value is not needed.
 	KindPutBlob volume.Kind = 6
-	// 7 to 31 are the keyspace's own; 32 and above are for the elements of collections.
+	// 7 to 31 are the keyspace's own; 32 and above are for the elements of collections, and KindSystem.
 )
 
 const (
@@ -275,5 +275,6 @@ func appendDatabase(b []byte, db int, table uint16) []byte {
 const (
 	itemKey      = 1
 	itemDatabase = 2
+	itemSystem   = 3 // system.go
 	itemName     = 255 // not an item: the name of a key in logs and errors
 )

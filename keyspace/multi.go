@@ -81,7 +81,7 @@ func (t *Tx) extend(bytes, records int, class volume.Class) error {
 // reads the record, at the cost of everybody's time. That takes a command which needs, because of one before it in the same
 // MULTI, what it did not ask for in its rehearsal.
 func (t *Tx) Miss(f volume.Fetch) ([]byte, error) {
-	if t.HasChanged() {
+	if t.OnTheSpot() {
 		return t.batch.Fetch(f)
 	}
 	t.again = true

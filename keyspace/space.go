@@ -60,6 +60,7 @@ type Space struct {
 	numbered []*table         // by slot: that is by number, then the private ones; never changes
 	types    [typesMax]Type
 	elements []elementKinds
+	system   *System
 
 	replayMu sync.Mutex    // recovery: flushes and swaps
 	base     int64         // store time of Attach, ms, at which the access clock began
@@ -119,6 +120,7 @@ func New(o Options) *Space {
 	}
 	s := &Space{o: o, seed: maphash.MakeSeed()}
 	s.types[TypeString] = stringType{}
+	s.system = newSystem(s)
 	s.Reset()
 	return s
 }

@@ -25,6 +25,8 @@ type Tx struct {
 	records int
 	changes int // records appended to the batch
 	plan    plan
+	room    int  // see Script
+	here    bool // see Here
 	origin  uint64
 	noting  bool // see NoteAbsent
 	absent  [][]byte
@@ -77,6 +79,7 @@ func (t *Tx) begin(s *Space, db int) {
 	t.misses = t.misses[:0]
 	t.keys, t.changes, t.plan = nil, 0, plan{}
 	t.noting, t.absent, t.origin = false, t.absent[:0], 0
+	t.room, t.here = 0, false
 	t.drawn = 0
 	if len(t.supplied) == 0 {
 		t.random = 0
@@ -192,7 +195,7 @@ func (t *Tx) Reserve(bytes, records int, class volume.Class) error {
 
 // open begins a batch. After a failure the command may be run again, so it keeps what was supplied.
 func (t *Tx) open(bytes, records int, class volume.Class) error {
-	batch, err := t.w.v.Begin(bytes, records, class)
+	batch, err := t.w.v.BeginRoom(bytes, records, class, t.room)
 	if err != nil {
 		t.again = true
 		return err

@@ -146,8 +146,10 @@ func (l *loop) execute(s *session, args [][]byte) bool {
 		text := command.Text(err)
 		c.Reply.Cut(start)
 		c.Reply.Error(text)
-		bump(&l.stats.errors, 1)
-		l.srv.errors.add(text)
+		if !isCounted(err) {
+			bump(&l.stats.errors, 1)
+			l.srv.errors.add(text)
+		}
 	}
 	s.out = c.Reply.Buf
 	l.addParts(s, &c.Reply)
@@ -181,6 +183,11 @@ func (l *loop) lookup(s *session, args [][]byte) (*command.Command, error) {
 	}
 	if !s.Authenticated && cmd.Flags&command.NoAuth == 0 {
 		return nil, errNoAuth
+	}
+	if l.aside {
+		if err := l.srv.scripts.refuses(cmd); err != nil {
+			return nil, err
+		}
 	}
 	if s.Proto == 2 && s.Subscriptions() > 0 && !listens(cmd) {
 		return nil, command.Error("ERR Can't execute '" + cmd.Full() + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
@@ -232,6 +239,13 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 			return c.Depends, err
 		}
 		l.srv.space.Begin(c.Tx, s.DB, keys)
+	case command.LockScript:
+		if err := l.takeTurn(); err != nil {
+			return 0, err
+		}
+		defer l.leaveTurn()
+		l.srv.space.BeginAll(c.Tx, s.DB)
+		c.Tx.Script()
 	case command.LockSelf:
 	default:
 		err = c.Cmd.Handler(c)
@@ -257,13 +271,16 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 	if c.Cmd.Locks != command.LockSelf {
 		c.Tx.End()
 	}
+	if c.Cmd.Locks == command.LockScript {
+		l.scriptEnded(s, err)
+	}
 	if miss, busy := command.Retry(err); misses && !miss && !busy {
 		l.keymiss(c, c.Tx.Seen())
 	}
 	if !c.Loose {
 		seen = c.Tx.Seen()
 	}
-	if c.Cmd.Flags&command.Write != 0 {
+	if c.Cmd.Flags&command.Write != 0 || c.Cmd.Locks == command.LockScript {
 		s.LastWrite = max(s.LastWrite, seen)
 	}
 	return seen, err

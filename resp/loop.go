@@ -73,6 +73,11 @@ type loop struct {
 	stopping   bool
 	stopBy     int64
 
+	aside   bool // it answers others while a script runs; see aside.go
+	asideRB []byte
+
+	inRound atomic.Bool // at work, with several loops: a script of another one waits for its end
+
 	asleep atomic.Bool
 	news   atomic.Bool // the inbox has something new
 	moved  atomic.Bool // the watermarks may have moved under another leader
@@ -87,6 +92,7 @@ func (l *loop) run() {
 	for !l.done() {
 		events := l.poll.wait(l.sleep())
 		l.asleep.Store(false)
+		l.enterRound()
 		l.round++
 		l.now = nanos()
 		if l.news.Swap(false) {
@@ -108,6 +114,7 @@ func (l *loop) run() {
 			l.cron()
 		}
 		l.sweep()
+		l.inRound.Store(false)
 		l.breathe()
 	}
 	l.stop()

@@ -21,6 +21,8 @@ type transaction struct {
 	keys [][]byte
 	all  bool
 
+	scripts bool // EXEC runs scripts
+
 	messages []*message // published by its commands
 	missed   []keyEvent // keys that reading commands looked for in vain
 	scratch  []byte     // replies of the rehearsal
@@ -64,13 +66,19 @@ func (l *loop) queueUp(s *session, c *command.Ctx) error {
 		m.bytes += len(a) + argOverhead
 	}
 	m.flags |= c.Cmd.Flags
+	if c.Cmd.Locks == command.LockScript {
+		m.scripts = true
+		if l.scriptWrites(c) {
+			m.flags |= command.Write
+		}
+	}
 	s.Queued++
 	if !m.spoiled {
 		m.queue = append(m.queue, q)
 		switch c.Cmd.Locks {
 		case command.LockKeys:
 			m.keys = append(m.keys, command.KeysOf(q.cmd, q.args)...)
-		case command.LockAll, command.LockSelf:
+		case command.LockAll, command.LockSelf, command.LockScript:
 			m.all = m.all || c.Cmd.Flags&command.Early == 0
 		}
 	}

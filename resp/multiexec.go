@@ -96,6 +96,12 @@ func (l *loop) askEarly(s *session, c *command.Ctx, m *transaction) error {
 // transact is EXEC from lock to unlock.
 func (l *loop) transact(s *session, c *command.Ctx, m *transaction) ([]slowNote, error) {
 	t := c.Tx
+	if m.scripts {
+		if err := l.takeTurn(); err != nil {
+			return nil, err
+		}
+		defer l.leaveTurn()
+	}
 	if m.all {
 		l.srv.space.BeginAll(t, s.DB)
 	} else {
@@ -106,6 +112,9 @@ func (l *loop) transact(s *session, c *command.Ctx, m *transaction) ([]slowNote,
 		t.NoTouch()
 	}
 	t.SetOrigin(s.ID)
+	if m.scripts {
+		t.Script()
+	}
 	if changed, err := watchesChanged(t, m); changed || err != nil {
 		c.Reply.NullArray()
 		return nil, err
@@ -224,8 +233,10 @@ func (l *loop) performQueued(s *session, c *command.Ctx, q *queued) (time.Durati
 		text := command.Text(err)
 		c.Reply.Cut(start)
 		c.Reply.Error(text)
-		bump(&l.stats.errors, 1)
-		l.srv.errors.add(text)
+		if !isCounted(err) {
+			bump(&l.stats.errors, 1)
+			l.srv.errors.add(text)
+		}
 	}
 	s.Commands++
 	return l.count(q.cmd, err), nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // levels are the names of the durability levels (DESIGN.md 4.1).
@@ -76,6 +77,12 @@ func observingParams() []Param {
 		intParam("latency-monitor-threshold", 0, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.LatencyMillis },
 			"Milliseconds from which LATENCY notes an event; 0: none."),
 		notifyParam(),
+		intParam("lua-time-limit", 5000, 0, math.MaxInt64/int64(time.Millisecond), true, func(c *Config) *int64 { return &c.LuaTimeLimit },
+			"Milliseconds after which other clients are told that a script runs, and may end it; 0: never."),
+		intParam("busy-reply-threshold", 5000, 0, math.MaxInt64/int64(time.Millisecond), true, func(c *Config) *int64 { return &c.LuaTimeLimit },
+			"The same as lua-time-limit, by Redis 7's name."),
+		memoryParam("lua-memory-limit", "256mb", 1<<20, true, func(c *Config) *int64 { return &c.LuaMemory },
+			"Bytes that a script may hold while it runs."),
 		intParam("tracking-table-max-keys", 1000000, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.TrackingKeys },
 			"Keys that are remembered for client-side caching; beyond, clients are told to forget some. 0: no limit."),
 		memoryParam("hll-sparse-max-bytes", "3000", 0, true, func(c *Config) *int64 { return &c.HLLSparse },

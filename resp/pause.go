@@ -49,6 +49,9 @@ func (l *loop) admits(c *command.Ctx) error {
 	if c.Cmd.Name == "exec" {
 		flags |= l.queuedFlags(c.S)
 	}
+	if c.Cmd.Locks == command.LockScript && l.srv.pause.until.Load() != 0 && l.scriptWrites(c) {
+		flags |= command.Write
+	}
 	switch {
 	case c.Resume == command.ResumeUnblocked:
 		return errUnblocked

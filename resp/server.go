@@ -75,6 +75,7 @@ type Server struct {
 	handshakes  handshakes
 	tlsFailed   atomic.Uint64
 	observed    command.Observed
+	scripts     scripts
 	tracking    tracking
 	directory   directory
 	events      events
@@ -109,6 +110,9 @@ func New(o Options) (*Server, error) {
 	s.config.Store(&config)
 	s.space.Observe(s.onEvent)
 	applyLimits(s.space, &config)
+	if err := s.scripts.open(s); err != nil {
+		return nil, err
+	}
 	if o.Volume != nil {
 		applied, _, _ := o.Volume.Watermarks()
 		s.observed.SavedAt.Store(uint64(applied))

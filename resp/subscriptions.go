@@ -78,7 +78,8 @@ func (v *view) Publish(c *command.Ctx, k pubsub.Kind, channel, payload []byte) i
 	if c.Multi {
 		n := 0
 		v.s.subscribers.Receivers(k, channel, func(*session, pubsub.Kind, string) { n++ })
-		s.multi.messages = append(s.multi.messages, m)
+		m2 := s.transaction()
+		m2.messages = append(m2.messages, m)
 		return n
 	}
 	m.seen = s.lastSeen

@@ -60,3 +60,11 @@ func (t *Tx) Fetch(f Fetch) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("read at block %d: no answer within %v", t.v.lbaOf(f.At), fetchTries*fetchTry)
 }
+
+// Abandon stops the volume, as a failed device does, before this batch is written.
+func (t *Tx) Abandon(cause error) {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	if t.v.failure.CompareAndSwap(nil, &err) {
+		t.v.log.Error().Err(err).Msg("writing has stopped")
+	}
+}

@@ -31,9 +31,15 @@ func (v *Volume) recordBlocksMax() device.BlockCount {
 // Begin opens a batch. bytes bounds the sum of payload sizes, records the number of records; up to that much, appending
 // cannot fail. ErrBusy: call again after a Step that returned true. ErrFull, ErrTooLarge, ErrFailed, ErrFenced.
 func (v *Volume) Begin(bytes, records int, class Class) (*Tx, error) {
+	return v.BeginRoom(bytes, records, class, 0)
+}
+
+// BeginRoom is Begin for a batch that may have to be extended by about so many bytes: it begins where the segment has room for them,
+// at most a quarter of a segment.
+func (v *Volume) BeginRoom(bytes, records int, class Class, room int) (*Tx, error) {
 	v.mu.Lock()
 	need := bytes + (records+2)*recOverhead + 16 // two more for the marks of a large batch
-	big, err := v.admitLocked(need, class)
+	big, err := v.admitLocked(need, class, min(room, v.segmentRoom(2)/4))
 	if err != nil {
 		v.mu.Unlock()
 		return nil, err
@@ -47,8 +53,8 @@ func (v *Volume) Begin(bytes, records int, class Class) (*Tx, error) {
 }
 
 // admitLocked makes room for a batch of need bytes: in the open frame, in a new one behind it, at the front of the next
-// segment, or (big) over several.
-func (v *Volume) admitLocked(need int, class Class) (big bool, err error) {
+// segment, or (big) over several. A batch that does not fill a segment finds room bytes more behind it.
+func (v *Volume) admitLocked(need int, class Class, room int) (big bool, err error) {
 	if err := v.Err(); err != nil {
 		return false, err
 	}
@@ -56,13 +62,13 @@ func (v *Volume) admitLocked(need int, class Class) (big bool, err error) {
 		return false, ErrBusy
 	}
 	if f := v.open; f != nil {
-		if len(f.buf)+need <= min(v.opts.FrameBytes, v.roomLocked(f.seg, f.block, class)) {
+		if len(f.buf)+need <= min(v.opts.FrameBytes, v.roomLocked(f.seg, f.block, class)-room) {
 			v.growLocked(f, need)
 			return false, nil
 		}
 		v.endOpenLocked()
 	}
-	if frRecords+need <= v.roomLocked(v.tailSegment, v.tailBlock, class) {
+	if frRecords+need <= v.roomLocked(v.tailSegment, v.tailBlock, class)-room {
 		v.newFrameLocked(need)
 		return false, nil
 	}

@@ -8,24 +8,12 @@ func absentCommands() []Command {
 		{Name: "module", Arity: -2, Group: g, Since: "4.0.0", Summary: "There are no modules.", Subs: []Command{
 			{Name: "list", Arity: 2, Flags: f | Admin | NoScript, Group: g, Since: "4.0.0", Summary: "Lists the modules: none.", Handler: emptyArray},
 		}},
-		{Name: "function", Arity: -2, Group: "scripting", Since: "7.0.0", Summary: "There are no functions.", Subs: []Command{
-			{Name: "flush", Arity: -2, Flags: NoScript | NoLevel, Group: "scripting", Since: "7.0.0", Summary: "Deletes all functions: there are none.", Handler: functionFlush},
-			{Name: "list", Arity: -2, Flags: NoScript | NoLevel, Group: "scripting", Since: "7.0.0", Summary: "Lists the functions: none.", Handler: emptyArray},
-		}},
 		{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Summary: "This server is no part of a cluster.", Subs: clusterSubs()},
 	}
 }
 
 func emptyArray(c *Ctx) error {
 	c.Reply.Array(0)
-	return nil
-}
-
-func functionFlush(c *Ctx) error {
-	if len(c.Args) > 3 || len(c.Args) == 3 && !equalFold(c.Args[2], "sync") && !equalFold(c.Args[2], "async") {
-		return Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-	}
-	c.Reply.OK()
 	return nil
 }
 

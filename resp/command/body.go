@@ -8,6 +8,9 @@ import (
 	"cvmstore/volume"
 )
 
+// scriptValueMax is the longest value that a script may read, in bytes.
+const scriptValueMax = 64 << 20
+
 // TakesBody says whether argument number arg of a command, counted from its name on, may be a large value that is sealed while it
 // arrives. The handler then finds it in Ctx.Body, and the argument empty.
 func TakesBody(name []byte, arg int) bool {
@@ -62,7 +65,10 @@ func (c *Ctx) value(key []byte, v kvs.Value) error {
 
 // inMemory loads a part of a blob that is not worth streaming.
 func (c *Ctx) inMemory(v *kvs.Value) (err error) {
-	if v.Blob != nil && v.To-v.From <= int64(v.Blob.ChunkBytes()) {
+	if v.Blob != nil && c.Script && v.To-v.From > scriptValueMax {
+		return Error("ERR a value of this size cannot be read by a script")
+	}
+	if v.Blob != nil && (c.Script || v.To-v.From <= int64(v.Blob.ChunkBytes())) {
 		v.Bytes, err = c.Tx.LoadRange(nil, v.Blob, v.From, v.To)
 		v.Blob = nil
 	}

@@ -28,6 +28,8 @@ type Ctx struct {
 	Multi bool
 	// Rehearsal: and for now only to find out what it needs. What it replies is thrown away.
 	Rehearsal bool
+	// Script: a script or function has called the command.
+	Script bool
 
 	Pushes bool // what the command appends is no reply: CLIENT REPLY does not silence it
 
@@ -127,6 +129,7 @@ const (
 // Server is what commands need of the server around them. All methods are called on the session's loop.
 type Server interface {
 	Transactions
+	Scripts
 	Messages
 	Attestations
 	Waits

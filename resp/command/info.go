@@ -118,6 +118,9 @@ func infoClients(t *infoText) {
 	t.num("monitoring_clients", t.stats.Monitors)
 }
 
+// scriptVM is what INFO says that the interpreter takes by itself, in bytes.
+const scriptVM = 40 << 10
+
 func infoMemory(t *infoText) {
 	m := readMemory()
 	limit := t.c.Srv.MaxMemory()
@@ -135,7 +138,13 @@ func infoMemory(t *infoText) {
 	t.num("used_memory_dataset", used)
 	t.str("used_memory_dataset_perc", "100.00%")
 	t.num("total_system_memory", systemMemory())
-	t.num("used_memory_lua", 0)
+	cached, libraries, functions, scriptBytes := t.c.Srv.ScriptFigures()
+	t.num("used_memory_lua", scriptVM)
+	t.num("used_memory_vm_eval", scriptVM)
+	t.num("used_memory_scripts_eval", scriptBytes)
+	t.num("number_of_cached_scripts", int64(cached))
+	t.num("number_of_functions", int64(functions))
+	t.num("number_of_libraries", int64(libraries))
 	t.num("maxmemory", limit)
 	t.str("maxmemory_human", human(limit))
 	t.str("maxmemory_policy", setting(t.c, "maxmemory-policy"))

@@ -70,6 +70,7 @@ const (
 	LockAll
 	LockSelf
 	LockPlan // what Command.Plan says
+	LockScript // everything, with no other loop at work: scripts and functions
 )
 
 var (
@@ -84,6 +85,7 @@ func init() {
 		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(), attestCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), fileCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
+		scriptCommands(), functionCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
