@@ -275,6 +275,6 @@ func appendDatabase(b []byte, db int, table uint16) []byte {
 const (
 	itemKey      = 1
 	itemDatabase = 2
-	itemSystem   = 3 // system.go
+	itemSystem   = 3   // system.go
 	itemName     = 255 // not an item: the name of a key in logs and errors
 )

@@ -12,7 +12,7 @@ import (
 
 // answerAside looks at the sockets once, for at most d.
 func (l *loop) answerAside(d time.Duration) {
-	events := append([]event(nil), l.lookAside(d)...)
+	events := append([]event(nil), l.poll.aside(d)...)
 	if len(events) == 0 {
 		return
 	}
@@ -53,13 +53,4 @@ func (l *loop) answerAside(d time.Duration) {
 	}
 	l.ctx, l.argv, l.obuf, l.rbuf, l.running, l.parsing = outer.ctx, outer.argv, outer.obuf, outer.rbuf, outer.running, outer.parsing
 	l.aside, l.settling, l.held = outer.aside, outer.settling, outer.held
-}
-
-// lookAside polls with a buffer that is put back: the round that is interrupted goes through it.
-func (l *loop) lookAside(d time.Duration) []event {
-	outer := l.poll.events
-	l.poll.events = make([]event, 64)
-	events := l.poll.wait(d)
-	l.poll.events = outer
-	return events
 }

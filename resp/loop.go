@@ -73,7 +73,8 @@ type loop struct {
 	stopping   bool
 	stopBy     int64
 
-	aside   bool // it answers others while a script runs; see aside.go
+	called  [][]byte // lines for monitoring clients, of commands that a script has called
+	aside   bool     // it answers others while a script runs; see aside.go
 	asideRB []byte
 
 	inRound atomic.Bool // at work, with several loops: a script of another one waits for its end

@@ -29,6 +29,7 @@ func (p *poller) add(int, uint32) error                 { return errUnsupported 
 func (p *poller) modify(int, uint32) error              { return errUnsupported }
 func (p *poller) remove(int)                            {}
 func (p *poller) wait(time.Duration) []event            { return nil }
+func (p *poller) aside(time.Duration) []event           { return nil }
 func (p *poller) signal()                               {}
 func (p *poller) drain()                                {}
 func (p *poller) close()                                {}

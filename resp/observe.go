@@ -27,7 +27,13 @@ func (l *loop) observe(s *session, cmd *command.Command, args [][]byte, took tim
 	}
 	if l.srv.monitors.Load() > 0 && cmd.Flags&command.Admin == 0 {
 		l.show(s, cmd, args, seen)
+		if cmd.Locks == command.LockScript {
+			for _, line := range l.called {
+				l.showLine(shown{line, seen})
+			}
+		}
 	}
+	l.called = nil
 }
 
 // shown is a line for monitoring clients. Like a reply it waits for what the command's reply waits for (DESIGN.md 4.3).
@@ -37,7 +43,10 @@ type shown struct {
 }
 
 func (l *loop) show(s *session, cmd *command.Command, args [][]byte, seen volume.Counter) {
-	line := shown{command.AppendMonitor(nil, time.Now(), &s.Session, cmd, args), seen}
+	l.showLine(shown{command.AppendMonitor(nil, time.Now(), &s.Session, cmd, args), seen})
+}
+
+func (l *loop) showLine(line shown) {
 	for _, to := range l.srv.loops {
 		if to == l {
 			l.shown = append(l.shown, line)

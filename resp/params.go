@@ -108,6 +108,7 @@ func redisParams() []Param {
 	return []Param{
 		inertParam("save", "", checkSave, "Accepted and shown, without effect: every acknowledged write is on the volume already."),
 		inertParam("repl-backlog-size", "1048576", checkMemoryText, "Accepted and shown, without effect: there are no replicas."),
+		hidden(inertParam("repl-ping-replica-period", "10", checkNothing, "Accepted, without effect: there are no replicas.")),
 		inertParam("maxmemory-clients", "0", checkPercent, "Accepted and shown, without effect: each client's memory is bounded by its own limits."),
 		inertParam("aof-use-rdb-preamble", "yes", checkYesNo, "Accepted and shown, without effect: the volume has its own format."),
 		secret(inertParam("masterauth", "", checkNothing, "Accepted, without effect: there is no master.")),

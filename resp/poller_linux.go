@@ -113,3 +113,12 @@ func (p *poller) close() {
 	_ = unix.Close(p.wake)
 	_ = unix.Close(p.ep)
 }
+
+// aside is wait with a buffer of its own: the round that is interrupted goes through the other.
+func (p *poller) aside(d time.Duration) []event {
+	outer := p.events
+	p.events = make([]event, 64)
+	events := p.wait(d)
+	p.events = outer
+	return events
+}

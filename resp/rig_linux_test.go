@@ -31,6 +31,7 @@ type rig struct {
 	vol     *volume.Volume
 	space   *keyspace.Space
 	srv     *Server
+	options volume.Options
 }
 
 // rigOptions change what a rig is made of.
@@ -89,6 +90,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64, Blobs: blobs,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),
 	}
+	r.options = options
 	r.vol, err = volume.Open(ctx, options)
 	close(opened)
 	if err != nil {

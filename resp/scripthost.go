@@ -53,6 +53,9 @@ func (h *scriptHost) begin() {
 	if h.s.misses >= scriptReruns {
 		_ = h.c.Tx.Here() // a volume that takes no batch now lets it be run again
 	}
+	if !h.outer.Multi {
+		h.l.called = nil
+	}
 	h.l.srv.scripts.running.Store(h.info)
 }
 
@@ -120,7 +123,7 @@ func (h *scriptHost) Call(args [][]byte, proto int) ([]byte, error) {
 	if l.srv.monitors.Load() > 0 && cmd.Flags&command.Admin == 0 {
 		shown := h.shadow
 		shown.Addr = "lua"
-		l.show(&session{Session: shown}, cmd, args, c.Tx.Seen())
+		l.called = append(l.called, command.AppendMonitor(nil, time.Now(), &shown, cmd, args))
 	}
 	if err != nil {
 		return h.refused(err), nil
@@ -149,15 +152,20 @@ func (h *scriptHost) allow(args [][]byte) (*command.Command, error) {
 		return nil, errScriptUnknown
 	case err != nil:
 		return cmd, errScriptArity
+	case cmd.Container() == "debug" && cmd.Name != "reload" && cmd.Name != "loadaof" && h.l.srv.scripts.mayDebug.Load():
+		return cmd, nil
 	case cmd.Flags&(command.NoScript|command.NoMulti) != 0 || cmd.Flags&command.Early != 0 && cmd.Name != "info" || cmd.Locks == command.LockScript:
 		return cmd, errScriptDenied
-	case cmd.Flags&command.Write != 0 && h.ro:
+	case (cmd.Flags&command.Write != 0 || leaves[cmd.Name]) && h.ro:
 		return cmd, errScriptRO
 	case cmd.Flags&command.DenyOOM != 0 && h.oom && h.flags&script.AllowOOM == 0 && !h.info.wrote.Load():
 		return cmd, errOOM
 	}
 	return cmd, nil
 }
+
+// leaves are commands that change no key, but that a script which changes nothing must not call, as in Redis.
+var leaves = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
 
 // Allowed implements script.Host.
 func (h *scriptHost) Allowed(args [][]byte) (may, known bool) {

@@ -27,7 +27,8 @@ type scripts struct {
 	funcs   functions
 	flushed atomic.Bool // the engine's compiled scripts are to be forgotten
 
-	running atomic.Pointer[running]
+	running  atomic.Pointer[running]
+	mayDebug atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call DEBUG
 
 	mu    sync.Mutex
 	cache map[string]cachedScript // by digest
@@ -248,6 +249,9 @@ func (v *view) KillScript(function bool) error {
 	r.kill.Store(true)
 	return nil
 }
+
+// ScriptsMayDebug implements command.Scripts.
+func (v *view) ScriptsMayDebug(may bool) { v.s.scripts.mayDebug.Store(may) }
 
 func (v *view) ScriptFigures() (cached, libraries, funcs int, bytes int64) {
 	x := &v.s.scripts

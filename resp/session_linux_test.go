@@ -11,22 +11,22 @@ import (
 	"cvmstore/volume"
 )
 
-// script is a connection in memory: it delivers chunks, one a read, takes replies a few bytes at a time if it is narrow, and
+// dialogue is a connection in memory: it delivers chunks, one a read, takes replies a few bytes at a time if it is narrow, and
 // keeps them.
-type script struct {
+type dialogue struct {
 	chunks [][]byte
 	out    bytes.Buffer
 	narrow int
 	shut   bool
 }
 
-func (c *script) held() bool  { return false }
-func (c *script) unsent() int { return 0 }
-func (c *script) push() error { return nil }
-func (c *script) fd() int     { return -1 }
-func (c *script) close()      { c.shut = true }
+func (c *dialogue) held() bool  { return false }
+func (c *dialogue) unsent() int { return 0 }
+func (c *dialogue) push() error { return nil }
+func (c *dialogue) fd() int     { return -1 }
+func (c *dialogue) close()      { c.shut = true }
 
-func (c *script) read(p []byte) (int, error) {
+func (c *dialogue) read(p []byte) (int, error) {
 	if len(c.chunks) == 0 {
 		return 0, errAgain
 	}
@@ -37,15 +37,15 @@ func (c *script) read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *script) write(p []byte) (int, error) {
+func (c *dialogue) write(p []byte) (int, error) {
 	if c.narrow > 0 {
 		p = p[:min(len(p), c.narrow)]
 	}
 	return c.out.Write(p)
 }
 
-// play runs one client's script on a loop by hand, round by round, until all is answered.
-func (l *loop) play(c *script) *session {
+// play runs one client's dialogue on a loop by hand, round by round, until all is answered.
+func (l *loop) play(c *dialogue) *session {
 	s := &session{conn: c, waitAt: -1, parkedAt: -1}
 	s.p.reset()
 	s.ID, s.FD = 1, -1
@@ -66,7 +66,7 @@ func (l *loop) play(c *script) *session {
 		l.deliver()
 		l.step()
 		for _, parked := range l.parked {
-			parked.park.Until = 1 // nobody waits for real in a script
+			parked.park.Until = 1 // nobody waits for real in a dialogue
 			l.nextPark = 1
 		}
 		l.sweep()
@@ -101,7 +101,7 @@ func TestASessionAnswersInOrderHoweverItsBytesArrive(t *testing.T) {
 	want := "+OK\r\n+OK\r\n:2\r\n" + bulk("2") + "+OK\r\n*3\r\n" + bulk("2") + bulk("2") + bulk("3") +
 		"-ERR unknown command 'NOSUCH', with args beginning with: \r\n:1\r\n:3\r\n"
 	for seed := range uint64(60) {
-		c := &script{chunks: cuts([]byte(in), seed), narrow: int(seed % 5)}
+		c := &dialogue{chunks: cuts([]byte(in), seed), narrow: int(seed % 5)}
 		l.play(c)
 		if c.out.String() != want {
 			t.Fatalf("seed %d:\ngot  %q\nwant %q", seed, c.out.String(), want)
@@ -112,7 +112,7 @@ func TestASessionAnswersInOrderHoweverItsBytesArrive(t *testing.T) {
 // TestRepliesLeaveWhenAnotherLoopLedBetweenStepAndCron: whoever finds that a level was reached writes the reply.
 func TestRepliesLeaveWhenAnotherLoopLedBetweenStepAndCron(t *testing.T) {
 	l := benchLoop(t, rigOptions{})
-	c := &script{chunks: [][]byte{[]byte(wire("SET", "k", "v"))}}
+	c := &dialogue{chunks: [][]byte{[]byte(wire("SET", "k", "v"))}}
 	s := &session{conn: c, waitAt: -1, parkedAt: -1}
 	s.p.reset()
 	s.FD = -1
@@ -133,7 +133,7 @@ func TestRepliesLeaveWhenAnotherLoopLedBetweenStepAndCron(t *testing.T) {
 // TestExecutionDoesNotAllocate: in steady state a command costs no garbage in this package, nor below it for a cached value.
 func TestExecutionDoesNotAllocate(t *testing.T) {
 	l := benchLoop(t, rigOptions{})
-	c := &script{chunks: [][]byte{[]byte(wire("SET", "k", "v"))}}
+	c := &dialogue{chunks: [][]byte{[]byte(wire("SET", "k", "v"))}}
 	s := l.play(c)
 	get, one := []byte(wire("GET", "k")), make([][]byte, 1)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -159,7 +159,7 @@ func FuzzSession(f *testing.F) {
 		if l == nil {
 			l = benchLoopForFuzz(t)
 		}
-		c := &script{chunks: cuts(in, seed), narrow: int(seed % 7)}
+		c := &dialogue{chunks: cuts(in, seed), narrow: int(seed % 7)}
 		s := l.play(c)
 		if cap(s.in) > 4*len(in)+64<<10 {
 			t.Fatalf("%d bytes of input take %d", len(in), cap(s.in))
@@ -174,7 +174,7 @@ func FuzzSession(f *testing.F) {
 		}
 		l.close(s)
 		l.sweep()
-		l.play(&script{chunks: [][]byte{[]byte(wire("FLUSHALL"))}})
+		l.play(&dialogue{chunks: [][]byte{[]byte(wire("FLUSHALL"))}})
 	})
 }
 

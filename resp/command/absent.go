@@ -47,7 +47,7 @@ func clusterSubs() (subs []Command) {
 		{"saveconfig", 2},
 	} {
 		subs = append(subs, Command{
-			Name: s.name, Arity: s.arity, Flags: Loading | Stale | NoLevel, Group: "cluster", Since: "3.0.0",
+			Name: s.name, Arity: s.arity, Flags: Loading | Stale | NoLevel | NoScript, Group: "cluster", Since: "3.0.0",
 			Summary: "Refused: cluster support is disabled.", Handler: cmdCluster,
 		})
 	}

@@ -31,6 +31,8 @@ func debugCommands() []Command {
 			{Name: "object", Arity: -3, Flags: Admin | NoScript | ReadOnly, Group: g, First: 2, Last: 2, Step: 1, Since: "1.0.0", Summary: "Tells how a key's value is held.", Handler: gate(debugObject)},
 			sub("stringmatch-len", 4, "Matches a pattern with a string of the letter a.", debugStringMatch),
 			sub("set-active-expire", 3, "Turns the deletion of expired keys in the background on (1) or off (0).", debugActiveExpire),
+			sub("set-disable-deny-scripts", 3, "Lets scripts call DEBUG (1), or not (0).", debugDenyScripts),
+			sub("protocol", 3, "Replies with a value of some kind.", debugProtocol),
 			sub("log", 3, "Writes a line into the log.", debugLog),
 			sub("reload", -2, "Closes the volume and recovers it in place, as a restart would.", debugReload),
 			sub("loadaof", 2, "The same: the volume is the journal.", debugReload),

@@ -12,6 +12,8 @@ type Scripts interface {
 	KillScript(function bool) error
 	// Functions does what FUNCTION asks for.
 	Functions() Functions
+	// ScriptsMayDebug lets scripts call DEBUG: for tests.
+	ScriptsMayDebug(may bool)
 	// ScriptFigures are for INFO.
 	ScriptFigures() (cached, libraries, functions int, bytes int64)
 }

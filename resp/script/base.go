@@ -11,7 +11,7 @@ import (
 
 // baseKept are taken from the interpreter as they are.
 var baseKept = []string{
-	"assert", "error", "ipairs", "pcall", "rawequal", "select", "tonumber", "type", "xpcall", "_VERSION",
+	"assert", "error", "ipairs", "rawequal", "select", "tonumber", "type", "xpcall", "_VERSION",
 }
 
 func (e *Engine) base() *lua.LTable {
@@ -22,6 +22,7 @@ func (e *Engine) base() *lua.LTable {
 	}
 	own := map[string]lua.LGFunction{
 		"tostring":       baseToString,
+		"pcall":          basePCall,
 		"collectgarbage": baseCollect,
 		"gcinfo": func(l *lua.LState) int {
 			l.Push(lua.LNumber(gcKiB))
@@ -59,6 +60,30 @@ func checkKey(l *lua.LState, key lua.LValue) {
 	if n, ok := key.(lua.LNumber); ok && n != n {
 		l.RaiseError("table index is NaN")
 	}
+}
+
+// basePCall returns the text of an error that is a reply, as Redis does.
+func basePCall(l *lua.LState) int {
+	l.CheckAny(1)
+	if err := l.PCall(l.GetTop()-1, lua.MultRet, nil); err != nil {
+		var v lua.LValue = lua.LString(err.Error())
+		if api, ok := err.(*lua.ApiError); ok {
+			v = api.Object
+		}
+		if t, ok := v.(*lua.LTable); ok {
+			if e, isText := t.RawGetString("err").(lua.LString); isText {
+				v = e
+			}
+		} else if s, ok := v.(lua.LString); ok {
+			v = lua.LString(reword(string(s)))
+		}
+		l.SetTop(0)
+		l.Push(lua.LFalse)
+		l.Push(v)
+		return 2
+	}
+	l.Insert(lua.LTrue, 1)
+	return l.GetTop()
 }
 
 func baseToString(l *lua.LState) int {

@@ -21,7 +21,7 @@ type Reply struct {
 const replyDepthMax = 1000
 
 // replyMax is the longest result, in bytes: tables may contain one another many times.
-const replyMax = 512 << 20
+const replyMax = 2 * stringMax
 
 func (r *Reply) line(kind byte, s string) {
 	r.Buf = append(r.Buf, kind)

@@ -225,7 +225,11 @@ func (e *Engine) describe(l *lua.LState) int {
 		if !ok {
 			s = l.Get(1).Type().String()
 		}
-		t.RawSetString("err", lua.LString("ERR "+reword(s)))
+		s = reword(s)
+		if what := calledNil(l); what != "" {
+			s = strings.Replace(s, "attempt to call a nil value", "attempt to call "+what+" (a nil value)", 1)
+		}
+		t.RawSetString("err", lua.LString("ERR "+s))
 	}
 	if t.RawGetString("source") != lua.LNil || e.guard.real[t] != nil {
 		l.Push(t)

@@ -49,7 +49,7 @@ func stringFormat(l *lua.LState) int {
 // goodSpec allows what Lua allows: two digits of width and of precision.
 func goodSpec(spec string) bool {
 	width, precision, _ := strings.Cut(strings.TrimLeft(spec, "-+ #0"), ".")
-	return len(width) <= 2 && len(precision) <= 2 && strings.IndexAny(width+precision, "-+ #.") < 0
+	return len(width) <= 2 && len(precision) <= 2 && !strings.ContainsAny(width+precision, "-+ #.")
 }
 
 func formatOne(l *lua.LState, spec string, verb byte, arg int) string {

@@ -16,16 +16,19 @@ var ErrKilled = errors.New("ERR Error running script (user script was killed)")
 // instructions, lets the host look at its sockets, measures memory, and ends what must end: once it is closed, no instruction is
 // executed any more, however often the script catches the error.
 type hook struct {
-	host    Host
-	steps   uint32
-	cause   error
-	open    chan struct{}
-	closed  chan struct{}
-	quiet   bool // a coroutine is being made: the interpreter asks for something else
-	limit   int64
-	base    int64 // bytes of heap objects when the script began
-	sample  [1]metrics.Sample
-	measure bool
+	host   Host
+	steps  uint32
+	cause  error
+	open   chan struct{}
+	closed chan struct{}
+	quiet  bool // a coroutine is being made: the interpreter asks for something else
+	limit  int64
+	base   int64 // bytes of heap objects when the script began
+	next   int64 // bytes at which garbage is collected, to see what is left
+	at     time.Time
+	sample [1]metrics.Sample
+
+	measured bool
 }
 
 // stepsPerLook is how many instructions run between two looks at clock and memory.
@@ -40,7 +43,7 @@ func newHook() *hook {
 
 // begin makes the hook ready for a run that may hold so many bytes.
 func (h *hook) begin(host Host, limit int64) {
-	h.host, h.limit, h.steps, h.cause, h.quiet, h.measure = host, limit, 0, nil, false, false
+	h.host, h.limit, h.steps, h.cause, h.quiet, h.measured = host, limit, 0, nil, false, false
 }
 
 // stop has the script end before its next instruction.
@@ -72,21 +75,29 @@ func (h *hook) look() {
 			return
 		}
 	}
-	used := h.heap()
-	if !h.measure {
-		h.measure, h.base = true, used
+	now := time.Now()
+	if h.measured && now.Sub(h.at) < measureEvery {
 		return
 	}
-	if used-h.base <= h.limit {
+	used := h.heap()
+	h.at = now
+	if !h.measured {
+		h.measured, h.base, h.next = true, used, used+h.limit
+		return
+	}
+	if used <= h.next {
 		return
 	}
 	runtime.GC() // what grew may be garbage, the script's or the server's
 	if used = h.heap(); used-h.base > h.limit {
 		h.stop(memoryError(h.limit))
-	} else {
-		h.base = max(h.base, used-h.limit/2)
 	}
+	h.next = used + h.limit/2
+	h.at = time.Now()
 }
+
+// measureEvery is how often the script's memory is measured, at most: that costs as much as thousands of instructions.
+const measureEvery = 2 * time.Millisecond
 
 func (h *hook) heap() int64 {
 	metrics.Read(h.sample[:])

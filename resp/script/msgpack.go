@@ -40,9 +40,14 @@ type packer struct {
 	b []byte
 }
 
-func (p *packer) u8(kind byte, n int)  { p.b = append(p.b, kind, byte(n)) }
-func (p *packer) u16(kind byte, n int) { p.b = binary.BigEndian.AppendUint16(append(p.b, kind), uint16(n)) }
-func (p *packer) u32(kind byte, n int) { p.b = binary.BigEndian.AppendUint32(append(p.b, kind), uint32(n)) }
+func (p *packer) u8(kind byte, n int) { p.b = append(p.b, kind, byte(n)) }
+func (p *packer) u16(kind byte, n int) {
+	p.b = binary.BigEndian.AppendUint16(append(p.b, kind), uint16(n))
+}
+
+func (p *packer) u32(kind byte, n int) {
+	p.b = binary.BigEndian.AppendUint32(append(p.b, kind), uint32(n))
+}
 
 func (p *packer) value(v lua.LValue, depth int) {
 	if len(p.b) > stringMax {

@@ -57,6 +57,6 @@ func (g *guarded) writable(l *lua.LState, v lua.LValue) {
 		return
 	}
 	if g.real[t] != nil || g.metas[t] != nil {
-		l.RaiseError(errReadOnly)
+		l.Error(lua.LString(errReadOnly), 0)
 	}
 }

@@ -3,7 +3,7 @@ package script
 import (
 	"crypto/sha1" // names scripts, as in Redis; nothing rests on it
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -32,12 +32,12 @@ func (e *Engine) redisLibrary() *lua.LTable {
 	l.SetFuncs(t, map[string]lua.LGFunction{
 		"call":               func(l *lua.LState) int { return e.command(l, true) },
 		"pcall":              func(l *lua.LState) int { return e.command(l, false) },
-		"sha1hex":            redisDigest,
+		"sha1hex":            e.digest,
 		"error_reply":        redisErrorReply,
 		"status_reply":       redisStatusReply,
 		"log":                e.log,
 		"setresp":            e.setResp,
-		"set_repl":           redisSetRepl,
+		"set_repl":           e.setRepl,
 		"replicate_commands": func(l *lua.LState) int { l.Push(lua.LTrue); return 1 },
 		"breakpoint":         func(l *lua.LState) int { l.Push(lua.LFalse); return 1 },
 		"debug":              func(*lua.LState) int { return 0 },
@@ -102,7 +102,7 @@ func (e *Engine) command(l *lua.LState, raise bool) int {
 		l.RaiseError("redis.call can only be called inside a script invocation")
 	}
 	if l.GetTop() == 0 {
-		return e.fail(l, raise, "ERR Please specify at least one argument for this redis.call() call", false)
+		return e.fail(l, raise, "ERR Please specify at least one argument for this redis lib call", false)
 	}
 	args, ok := e.arguments(l)
 	if !ok {
@@ -124,9 +124,9 @@ func (e *Engine) command(l *lua.LState, raise bool) int {
 	return 1
 }
 
-func redisDigest(l *lua.LState) int {
+func (e *Engine) digest(l *lua.LState) int {
 	if l.GetTop() != 1 {
-		l.RaiseError("wrong number of arguments")
+		return e.fail(l, true, "ERR wrong number of arguments", false)
 	}
 	s, _ := text(l.Get(1))
 	l.Push(lua.LString(Digest([]byte(s))))
@@ -177,14 +177,14 @@ func redisStatusReply(l *lua.LState) int {
 
 func (e *Engine) log(l *lua.LState) int {
 	if l.GetTop() < 2 {
-		l.RaiseError("redis.log() requires two arguments or more.")
+		return e.fail(l, true, "ERR redis.log() requires two arguments or more.", false)
 	}
 	level, ok := l.Get(1).(lua.LNumber)
 	if !ok {
-		l.RaiseError("First argument must be a number (log level).")
+		return e.fail(l, true, "ERR First argument must be a number (log level).", false)
 	}
 	if level < LogDebug || level > LogWarning {
-		l.RaiseError("Invalid log level.")
+		return e.fail(l, true, "ERR Invalid debug level.", false)
 	}
 	var words []string
 	for i := 2; i <= l.GetTop(); i++ {
@@ -200,11 +200,11 @@ func (e *Engine) log(l *lua.LState) int {
 
 func (e *Engine) setResp(l *lua.LState) int {
 	if l.GetTop() != 1 {
-		l.RaiseError("redis.setresp() requires one argument.")
+		return e.fail(l, true, "ERR redis.setresp() requires one argument.", false)
 	}
 	n, ok := l.Get(1).(lua.LNumber)
 	if !ok || n != 2 && n != 3 {
-		l.RaiseError("RESP version must be 2 or 3.")
+		return e.fail(l, true, "ERR RESP version must be 2 or 3.", false)
 	}
 	if e.run != nil {
 		e.run.proto = int(n)
@@ -212,13 +212,13 @@ func (e *Engine) setResp(l *lua.LState) int {
 	return 0
 }
 
-func redisSetRepl(l *lua.LState) int {
+func (e *Engine) setRepl(l *lua.LState) int {
 	n, ok := l.Get(1).(lua.LNumber)
 	switch {
 	case l.GetTop() != 1:
-		l.RaiseError("redis.set_repl() requires one argument.")
+		return e.fail(l, true, "ERR redis.set_repl() requires one argument.", false)
 	case !ok || n < 0 || n > 3:
-		l.RaiseError("Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+		return e.fail(l, true, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.", false)
 	}
 	return 0
 }
@@ -260,20 +260,20 @@ func functionOf(l *lua.LState) (*Function, error) {
 	case 1:
 		t, ok := l.Get(1).(*lua.LTable)
 		if !ok {
-			return nil, fmt.Errorf("calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
+			return nil, errors.New("calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)")
 		}
 		return f, f.named(t)
 	case 2:
 	default:
-		return nil, fmt.Errorf("wrong number of arguments to redis.register_function")
+		return nil, errors.New("wrong number of arguments to redis.register_function")
 	}
 	name, ok := l.Get(1).(lua.LString)
 	if !ok {
-		return nil, fmt.Errorf("first argument to redis.register_function must be a string")
+		return nil, errors.New("first argument to redis.register_function must be a string")
 	}
 	call, ok := l.Get(2).(*lua.LFunction)
 	if !ok {
-		return nil, fmt.Errorf("second argument to redis.register_function must be a function")
+		return nil, errors.New("second argument to redis.register_function must be a function")
 	}
 	f.Name, f.call = string(name), call
 	return f, nil
