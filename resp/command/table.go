@@ -69,7 +69,7 @@ const (
 	LockKeys
 	LockAll
 	LockSelf
-	LockPlan // what Command.Plan says
+	LockPlan   // what Command.Plan says
 	LockScript // everything, with no other loop at work: scripts and functions
 )
 
