@@ -20,6 +20,7 @@ import (
 	"cvmstore/kvs"
 	"cvmstore/resp"
 	"cvmstore/seal"
+	"cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -46,6 +47,7 @@ func startInProcess(t *testing.T, blocks device.BlockCount, cacheBytes int64) *i
 	space := keyspace.New(keyspace.Options{CacheBytes: cacheBytes})
 	kvs.NewCollections(space, 1<<20)
 	files.New(space)
+	streams.New(space, 1<<20)
 	p.v, err = volume.Open(ctx, volume.Options{
 		Device: p.dev, Counter: counter, Keys: keys, SegmentBlocks: 64, Log: zerolog.Nop(),
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: space},

@@ -16,6 +16,8 @@ type Ledger interface {
 	Remove(x volume.Sum)
 	Dead(at volume.Place, size int)
 	DeadMany(segment volume.Place, records, bytes int64)
+	// Newest is the counter of the batch's newest record: of what caused the change.
+	Newest() volume.Counter
 }
 
 // writer changes tables and their multiset items.

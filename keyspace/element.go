@@ -37,6 +37,9 @@ func (t *Tx) See(c volume.Counter) { t.see(c) }
 // Volume is the volume that the space is attached to.
 func (t *Tx) Volume() *volume.Volume { return t.w.v }
 
+// Volume is the volume that the space is attached to.
+func (s *Space) Volume() *volume.Volume { return s.v }
+
 // Ledger is the open batch's.
 func (t *Tx) Ledger() Ledger { return t.w.l }
 

@@ -134,5 +134,9 @@ func Memory(t *keyspace.Tx, it keyspace.Item) int64 {
 	if !it.Large() {
 		return int64(it.ValueSize)
 	}
-	return int64(t.TypeOf(it.Type).(*collType).get(it.Ref).memory())
+	y, ok := t.TypeOf(it.Type).(*collType)
+	if !ok {
+		return 0
+	}
+	return int64(y.get(it.Ref).memory())
 }

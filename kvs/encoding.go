@@ -16,10 +16,11 @@ const (
 )
 
 var collectionEncodings = map[keyspace.TypeID][]string{
-	keyspace.TypeHash: {"listpack", "hashtable"},
-	keyspace.TypeZSet: {"listpack", "skiplist"},
-	keyspace.TypeSet:  {"intset", "listpack", "hashtable"},
-	keyspace.TypeList: {"quicklist"},
+	keyspace.TypeHash:   {"listpack", "hashtable"},
+	keyspace.TypeZSet:   {"listpack", "skiplist"},
+	keyspace.TypeSet:    {"intset", "listpack", "hashtable"},
+	keyspace.TypeList:   {"quicklist"},
+	keyspace.TypeStream: {"stream"},
 }
 
 // encodingAfter is the encoding that Redis would have after the changes: it goes from compact to full and never back.

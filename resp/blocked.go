@@ -75,7 +75,7 @@ func (w *waits) markLocked(k waitKey) bool {
 	return true
 }
 
-// changedAll is changed for all keys of a database: it was swapped.
+// changedAll is changed for all keys of a database: it was swapped, or emptied.
 func (w *waits) changedAll(db int) (any bool) {
 	if w.some.Load() == 0 {
 		return false

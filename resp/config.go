@@ -56,6 +56,8 @@ type Config struct {
 	LuaMemory     int64  // bytes
 
 	Limits kvs.Limits // encodings of collections
+	// StreamNodeEntries is how many entries of a stream approximate trimming drops at once.
+	StreamNodeEntries int64
 
 	inert map[string]string // values of parameters that have no effect here; never changed in place
 

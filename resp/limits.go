@@ -5,6 +5,7 @@ import (
 
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
+	"cvmstore/streams"
 )
 
 // collectionParams are Redis' thresholds between compact and full encodings of collections. They decide what OBJECT ENCODING
@@ -41,6 +42,9 @@ func collectionParams() []Param {
 		return intParam(name, -2, math.MinInt32, math.MaxInt32, true, func(c *Config) *int64 { return &c.Limits.ListSize },
 			"Accepted and shown, without effect: every list counts as a quicklist.")
 	}
+	all = append(all, intParam("stream-node-max-entries", streams.LeafEntriesDefault, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.StreamNodeEntries },
+		"Entries of a stream that approximate trimming drops at once, at most 256; 0: as many."),
+		inertParam("stream-node-max-bytes", "4096", checkMemoryText, "Accepted and shown, without effect: entries are records of their own."))
 	return append(all, list("list-max-listpack-size"), hidden(list("list-max-ziplist-size")),
 		inertParam("list-compress-depth", "0", checkNothing, "Accepted and shown, without effect: nothing is compressed."))
 }
@@ -49,5 +53,8 @@ func collectionParams() []Param {
 func applyLimits(space *keyspace.Space, c *Config) {
 	if k := kvs.CollectionsOf(space); k != nil {
 		k.SetLimits(c.Limits)
+	}
+	if y := streams.Of(space); y != nil {
+		y.SetLeafEntries(c.StreamNodeEntries)
 	}
 }

@@ -55,7 +55,7 @@ func (srv *Server) onEvent(e keyspace.Event) {
 // waited reports whether an event is what a client waits for.
 func (srv *Server) waited(e *keyspace.Event) bool {
 	if e.Key == nil {
-		return e.Name == "swapdb" && srv.waits.changedAll(e.DB)
+		return (e.Name == "swapdb" || e.Name == "flushdb") && srv.waits.changedAll(e.DB)
 	}
 	return srv.waits.changed(e.DB, e.Key)
 }

@@ -20,6 +20,7 @@ import (
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
 	"cvmstore/seal"
+	"cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -86,6 +87,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	r.space = keyspace.New(so)
 	kvs.NewCollections(r.space, 1<<20)
 	files.New(r.space)
+	streams.New(r.space, 1<<20)
 	options := volume.Options{
 		Device: r.dev, Counter: r.counter, Keys: keys, SegmentBlocks: 64, Blobs: blobs,
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: r.space}, Log: zerolog.Nop(),

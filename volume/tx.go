@@ -234,6 +234,9 @@ func (t *Tx) append(s Store, k Kind, c Counter, size int) []byte {
 	return f.buf[from+recOverhead:]
 }
 
+// Newest returns the counter that Next handed out last.
+func (t *Tx) Newest() Counter { return t.v.last }
+
 // Add puts an item into the multiset hash when the batch ends.
 func (t *Tx) Add(x Sum) { t.sum.Add(x) }
 

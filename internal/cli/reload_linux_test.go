@@ -25,6 +25,7 @@ import (
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
 	"cvmstore/seal"
+	sharedlog "cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -71,6 +72,7 @@ func TestHangupReloadsTheCertificate(t *testing.T) {
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
 	kvs.NewCollections(space, 1<<20)
 	files.New(space)
+	sharedlog.New(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: device.BlockCount(64),

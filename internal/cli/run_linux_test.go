@@ -21,6 +21,7 @@ import (
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
 	"cvmstore/seal"
+	sharedlog "cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -49,6 +50,7 @@ func TestFencedServerEnds(t *testing.T) {
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases)})
 	kvs.NewCollections(space, 1<<20)
 	files.New(space)
+	sharedlog.New(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device:  memdev.New(memdev.Options{Blocks: 4096, BlocksMax: 1 << 20}),
 		Counter: counter, Keys: keys, SegmentBlocks: 64,

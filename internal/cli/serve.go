@@ -21,6 +21,7 @@ import (
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
 	"cvmstore/resp"
+	sharedlog "cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -115,7 +116,8 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 	defer func() { err = errors.Join(err, dev.Close()) }()
 
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes() * 3 / 4, BlobBytes: o.blobBytes()})
-	kvs.NewCollections(space, o.cacheBytes()/4)
+	kvs.NewCollections(space, o.cacheBytes()/8)
+	sharedlog.New(space, o.cacheBytes()/8)
 	files.New(space)
 	vo := o.volumeOptions()
 	vo.Device, vo.Counter, vo.Keys, vo.Log, vo.FreshLease = dev, p.counter, p.keys, log, p.lease(o)

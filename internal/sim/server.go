@@ -12,6 +12,7 @@ import (
 	"cvmstore/ioengine/memdev"
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
+	"cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -92,6 +93,7 @@ func (w *world) newServer(dev *memdev.Device, tr *trip) *server {
 	})
 	kvs.NewCollections(s.space, w.p.cacheBytes)
 	files.New(s.space)
+	streams.New(s.space, w.p.cacheBytes)
 	s.tap = &tap{Space: s.space}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"cvmstore/files"
 	"cvmstore/keyspace"
 	"cvmstore/resp/pubsub"
+	"cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -113,6 +114,8 @@ type Park struct {
 
 	Keys [][]byte        // a change of one of these resumes
 	Type keyspace.TypeID // that they must have then
+
+	Since []streams.ID // of XREAD: the IDs behind which it reads, as they were when it came
 }
 
 // Resume says why a parked command runs again.

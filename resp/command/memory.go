@@ -6,6 +6,7 @@ import (
 
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
+	"cvmstore/streams"
 )
 
 func memoryCommands() []Command {
@@ -52,7 +53,11 @@ func memoryUsage(c *Ctx) error {
 }
 
 func usage(c *Ctx, key []byte, it keyspace.Item) int64 {
-	return int64(entryBytes+len(key)) + kvs.Memory(c.Tx, it)
+	n := int64(entryBytes + len(key))
+	if it.Type == keyspace.TypeStream {
+		return n + streams.Of(c.Space).Memory(it.Ref)
+	}
+	return n + kvs.Memory(c.Tx, it)
 }
 
 func memoryStats(c *Ctx) error {

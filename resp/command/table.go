@@ -86,6 +86,7 @@ func init() {
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), fileCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 		scriptCommands(), functionCommands(),
+		streamCommands(), streamGroupCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)

@@ -20,6 +20,7 @@ import (
 	"cvmstore/kvs"
 	"cvmstore/resp"
 	"cvmstore/seal"
+	"cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -70,6 +71,7 @@ func (s *server) open() {
 	space := keyspace.New(keyspace.Options{Databases: databases, CacheBytes: 1 << 20})
 	kvs.NewCollections(space, 1<<20)
 	files.New(space)
+	streams.New(space, 1<<20)
 	v, err := volume.Open(ctx, volume.Options{
 		Device: s.dev, Counter: s.counter, Keys: s.keys, SegmentBlocks: 1024, Log: zerolog.Nop(),
 		Stores: map[volume.Store]volume.Replayer{volume.StoreKeys: space},
