@@ -130,8 +130,8 @@ func (io *BlobIO) Step() (moved bool) {
 	return io.after(moved)
 }
 
-// wait is Step that waits for the device a little.
-func (io *BlobIO) wait(d time.Duration) bool {
+// Wait is Step that waits for the device a little, for those without an event loop.
+func (io *BlobIO) Wait(d time.Duration) bool {
 	io.giveWay()
 	moved, _ := io.e.Wait(d)
 	return io.after(moved)

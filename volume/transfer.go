@@ -301,7 +301,7 @@ func (v *Volume) DoTransfer(ctx context.Context, t *Transfer) error {
 			bio.Cancel(t)
 			return err
 		}
-		if !bio.wait(time.Millisecond) && bio.e.Outstanding() == 0 && !v.Step() {
+		if !bio.Wait(time.Millisecond) && bio.e.Outstanding() == 0 && !v.Step() {
 			time.Sleep(50 * time.Microsecond) // the flush, or the room, is not there yet
 		}
 		v.Step()
@@ -319,7 +319,7 @@ func (t *Tx) Load(x *Transfer) error {
 	defer t.v.returnIO(bio)
 	bio.Start(x, nil)
 	for !x.done { // the engine bounds how long the device may take
-		bio.wait(time.Millisecond)
+		bio.Wait(time.Millisecond)
 	}
 	return x.err
 }
