@@ -198,6 +198,9 @@ func (c *Command) document(r *Reply) {
 	if len(c.Subs) > 0 {
 		n++
 	}
+	if c.Syntax != "" {
+		n++
+	}
 	r.Map(n)
 	r.String("summary")
 	r.String(c.Summary)
@@ -205,6 +208,9 @@ func (c *Command) document(r *Reply) {
 	r.String(c.Since)
 	r.String("group")
 	r.String(c.Group)
+	if c.Syntax != "" {
+		c.writeArguments(r)
+	}
 	if len(c.Subs) > 0 {
 		r.String("subcommands")
 		r.Map(len(c.Subs))
