@@ -18,6 +18,7 @@ type commands struct {
 	Unseal    unsealCommand    `cmd:"" aliases:"export" help:"Read a sealed volume with its owner's key: to a RESP stream, JSON lines, or files."`
 	Proxy     proxyCommand     `cmd:"" help:"Give clients of this machine a port to a server that attests itself."`
 	Nvme      nvmeCommand      `cmd:"" help:"Look at NVMe controllers, and hand them over to this program's own driver."`
+	File      fileCommand      `cmd:"" help:"Store and fetch files of a server."`
 	Bench     benchCommand     `cmd:"" help:"Measure this machine beside other programs."`
 	Version   versionCommand   `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
 }
