@@ -152,7 +152,7 @@ func (s *fileSession) same(name, root string) error {
 }
 
 // fetch fetches the parts that the note does not have, over several connections.
-func (c *fileGet) fetch(s *fileSession, f *os.File, name string, note *getNote, noted string, bar *progressBar) error {
+func (c *fileGet) fetch(s *fileSession, f *os.File, name string, note *getNote, noted string, bar *fileBar) error {
 	var todo []int64
 	for at := int64(0); at < note.Size; at += getPart {
 		if note.Parts[at] {

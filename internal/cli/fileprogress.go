@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// progressBar shows how far a transfer is. Its methods may be called from any goroutine; a nil one shows nothing.
-type progressBar struct {
+// fileBar shows how far a transfer is. Its methods may be called from any goroutine; a nil one shows nothing.
+type fileBar struct {
 	w     io.Writer
 	name  string
 	total int64 // -1: unknown
@@ -27,7 +27,7 @@ type progressBar struct {
 const barEvery = 100 * time.Millisecond
 
 // newProgress returns nil unless somebody watches.
-func newProgress(w io.Writer, name string, total int64, quiet bool) *progressBar {
+func newProgress(w io.Writer, name string, total int64, quiet bool) *fileBar {
 	f, ok := w.(*os.File)
 	if quiet || !ok {
 		return nil
@@ -35,11 +35,11 @@ func newProgress(w io.Writer, name string, total int64, quiet bool) *progressBar
 	if s, err := f.Stat(); err != nil || s.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	return &progressBar{w: w, name: name, total: total, started: time.Now()}
+	return &fileBar{w: w, name: name, total: total, started: time.Now()}
 }
 
 // skip counts what need not be moved.
-func (p *progressBar) skip(n int64) {
+func (p *fileBar) skip(n int64) {
 	if p == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *progressBar) skip(n int64) {
 	p.skipped += n
 }
 
-func (p *progressBar) add(n int) {
+func (p *fileBar) add(n int) {
 	if p == nil {
 		return
 	}
@@ -62,14 +62,14 @@ func (p *progressBar) add(n int) {
 	}
 }
 
-func (p *progressBar) draw(now time.Time) {
+func (p *fileBar) draw(now time.Time) {
 	line := barLine(p.name, p.moved, p.skipped, p.total, now.Sub(p.started))
 	fmt.Fprintf(p.w, "\r%s%s", line, strings.Repeat(" ", max(0, p.width-len(line))))
 	p.width = len(line)
 }
 
 // done takes the bar away.
-func (p *progressBar) done() {
+func (p *fileBar) done() {
 	if p == nil {
 		return
 	}

@@ -248,7 +248,7 @@ func missing(size int64, have []span) (list []span) {
 }
 
 // parts sends the parts that are missing over several connections.
-func (c *filePut) parts(s *fileSession, f io.ReaderAt, j *putJob, id string, have []span, bar *progressBar) error {
+func (c *filePut) parts(s *fileSession, f io.ReaderAt, j *putJob, id string, have []span, bar *fileBar) error {
 	todo := missing(j.size, have)
 	left := j.size
 	work := make(chan span, len(todo))
