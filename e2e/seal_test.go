@@ -205,6 +205,11 @@ func TestASealedVolumeOpensAsRegisteredOrNotAtAll(t *testing.T) {
 	cli(t, "unseal", "--dir", at("d"), "--format", "files", at("out"))
 	sameTree(t, at("in"), at("out"))
 	cli(t, "unseal", "--dir", at("d"), "--format", "files", at("out")) // once more, over what is there
+	cli(t, "unseal", "--dir", at("d"), "--format", "jsonl", at("lines.jsonl"))
+	cli(t, "seal", at("lines.jsonl"), "--dir", at("lines"))
+	cli(t, "unseal", "--dir", at("lines"), "--format", "files", at("out")) // files again
+	cli(t, "seal", at("in"), "--dir", at("strings"), "--as", "strings")
+	cli(t, "unseal", "--dir", at("strings"), "--format", "files", at("out"))
 
 	// The same data, sealed anew under the same key, is another volume: the counter knows one of them.
 	copyOf(t, at("d"), at("other"))
@@ -233,7 +238,9 @@ func TestASealedVolumeOpensAsRegisteredOrNotAtAll(t *testing.T) {
 	}
 	fails(t, "already", "seal", at("in"), "--dir", at("new"), "--volume", filepath.Join(at("other"), "volume.cvm"))
 	s := start(t, at("d"))
-	dial(t, s.addr).expect(t, "50", "DBSIZE")
+	c := dial(t, s.addr)
+	c.expect(t, "2", "FEXISTS", "d0/file0", "d0/file49")
+	c.expect(t, "0", "DBSIZE")
 }
 
 // fails runs a command that must fail and say something.
@@ -368,6 +375,9 @@ func allocated(path string) (n int64) {
 func TestAPartySealsForAnAttestedVM(t *testing.T) {
 	a := startAttested(t)
 	tree(t, a.at("in"), 20, 50_000)
+	if err := os.WriteFile(filepath.Join(a.at("in"), "large"), bytes.Repeat([]byte("0123456789abcde\n"), 70<<16), 0o600); err != nil { // an upload
+		t.Fatal(err)
+	}
 	cli(t, "counter", "identity", "--out", a.at("owner.pem"))
 	service := []string{"--counter", a.counter.url, "--operator", filepath.Join(a.counter.dir, "operator.pem"), "--pin", filepath.Join(a.counter.dir, "service.pin")}
 	keys := []string{"--party", a.at("party"), "--store", a.store}
@@ -379,7 +389,7 @@ func TestAPartySealsForAnAttestedVM(t *testing.T) {
 	sameTree(t, a.at("in"), a.at("out"))
 	s := start(t, a.at("vm"), a.flags()...)
 	c := dial(t, s.addr)
-	c.expect(t, "20", "DBSIZE")
+	c.expect(t, fmt.Sprint(70<<20), "FLEN", "large")
 	c.expect(t, "OK", "SET", "k", "v")
 	s.kill()
 	cli(t, append(append([]string{"unseal", "--dir", a.at("vm"), a.at("resp")}, keys...), service...)...)

@@ -82,9 +82,10 @@ func TestJSONLines(t *testing.T) {
 {"key": "h", "type": "hash", "value": ["f", "v"]}
 
 {"key": "h", "type": "hash", "more": true, "value": ["g", "w"]}
+{"key": "d/f", "type": "file", "value": "content", "meta": ["a", "b"]}
 {"key": "z", "type": "zset", "value": ["a", "b"], "scores": [1.5, -1e999]}`), nil)
 	want := []string{
-		"SELECT 2", "SET k v", "PEXPIREAT k 99", "SELECT 0", "DEL l", "RPUSH l \x00\x01", "DEL h", "HSET h f v", "HSET h g w", "DEL z", "ZADD z 1.5 a -Inf b",
+		"SELECT 2", "SET k v", "PEXPIREAT k 99", "SELECT 0", "DEL l", "RPUSH l \x00\x01", "DEL h", "HSET h f v", "HSET h g w", "FPUT d/f content META a b", "DEL z", "ZADD z 1.5 a -Inf b",
 	}
 	if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 		t.Errorf("%q, %v\nwant %q", got, err, want)
@@ -95,7 +96,8 @@ func TestJSONLines(t *testing.T) {
 		"an empty list": `{"key":"k","type":"list","value":[]}`, "half a pair": `{"key":"k","type":"hash","value":["f"]}`,
 		"a score too few": `{"key":"k","type":"zset","value":["a"]}`, "scores of a set": `{"key":"k","type":"set","value":["a"],"scores":[1]}`,
 		"no score": `{"key":"k","type":"zset","value":["a"],"scores":["x"]}`, "no base64": `{"key":"*","type":"string","value":"v","base64":true}`,
-		"a string in parts": `{"key":"k","type":"string","value":"v","more":true}`, "a negative database": `{"key":"k","type":"string","value":"v","db":-1}`,
+		"a string in parts": `{"key":"k","type":"string","value":"v","more":true}`, "a file in a database": `{"key":"k","type":"file","value":"v","db":1}`, "half of meta": `{"key":"k","type":"file","value":"v","meta":["a"]}`,
+		"meta of a string": `{"key":"k","type":"string","value":"v","meta":["a","b"]}`, "a negative database": `{"key":"k","type":"string","value":"v","db":-1}`,
 	} {
 		if got, err := load(lines(text), nil); err == nil || !strings.Contains(err.Error(), "line 1") || len(got) > 0 {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -228,13 +230,13 @@ func FuzzSources(f *testing.F) {
 	f.Add([]byte(`{"key": "k", "type": "string", "value": "v"}`))
 	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, err := parseLine(b); err == nil {
+		if p, file, err := parseLine(b); err == nil && file == nil {
 			var out bytes.Buffer
 			s := Lines{bufio.NewWriter(&out)}
 			if err := errors.Join(s.Part(p), s.Close()); err != nil {
 				t.Fatal(err)
 			}
-			q, err := parseLine(out.Bytes())
+			q, _, err := parseLine(out.Bytes())
 			if err != nil || fmt.Sprintf("%q", fill(q)) != fmt.Sprintf("%q", fill(p)) {
 				t.Fatalf("%s: %q became %q, %v", out.Bytes(), fill(p), fill(q), err)
 			}

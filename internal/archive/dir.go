@@ -5,14 +5,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
-// Dir is a directory: each regular file below it becomes a string, by its path within the directory. Links and other things that are
-// not files are left out, and counted.
+// Dir is a directory: each regular file below it becomes a file of the store, or a string, by its path within the directory. Links and
+// other things that are not files are left out, and counted.
 type Dir struct {
-	Path string
-	Warn func(msg string)
+	Path    string
+	Strings bool
+	Warn    func(msg string)
 }
+
+// pieceBytes is what one command carries of a file; a longer one is an upload.
+const pieceBytes = 64 << 20
 
 // Load implements Source.
 func (s Dir) Load(l *Loader) error {
@@ -55,5 +60,19 @@ func (s Dir) file(l *Loader, root *os.Root, path string) error {
 	if err != nil {
 		return err
 	}
-	return l.DoFrom(fmt.Sprintf("file %.100q", path), f, info.Size(), []byte("SET"), []byte(path))
+	about, size := fmt.Sprintf("file %.100q", path), info.Size()
+	switch {
+	case s.Strings:
+		return l.DoFrom(about, f, size, []byte("SET"), []byte(path))
+	case size <= pieceBytes:
+		return l.DoFrom(about, f, size, []byte("FPUT"), []byte(path))
+	}
+	id, err := l.Ask(about, []byte("FBEGIN"), []byte(path), []byte("SIZE"), strconv.AppendInt(nil, size, 10))
+	for at := int64(0); at < size && err == nil; at += pieceBytes {
+		err = l.DoFrom(about, f, min(pieceBytes, size-at), []byte("FWRITE"), []byte(id), strconv.AppendInt(nil, at, 10))
+	}
+	if err != nil {
+		return err
+	}
+	return l.Do(about, []byte("FCOMMIT"), []byte(id))
 }

@@ -17,6 +17,8 @@ import (
 type Sink interface {
 	String(p *rdb.Part, r io.Reader, size int64) error
 	Part(p *rdb.Part) error
+	// File takes a file; meta has keys and values in turn.
+	File(name []byte, meta [][]byte, r io.Reader, size int64) error
 	// Close is called when everything was written.
 	Close() error
 }
@@ -68,7 +70,46 @@ func (e *Exporter) Export(conn net.Conn, sink Sink) error {
 			}
 		}
 	}
+	if err := e.files(sink); err != nil {
+		return err
+	}
 	return sink.Close()
+}
+
+// files exports what is not among the keys.
+func (e *Exporter) files(sink Sink) error {
+	for cursor := "0"; ; {
+		r, after, err := e.page(e.ask("FSCAN", cursor, "COUNT", strconv.Itoa(scanCount)))
+		if err != nil {
+			return err
+		}
+		for _, name := range r.list {
+			if err := e.file(name.text, sink); err != nil {
+				return fmt.Errorf("file %.100q: %w", name.text, err)
+			}
+			e.Items.Add(1)
+		}
+		if cursor = after; cursor == "0" {
+			return nil
+		}
+	}
+}
+
+func (e *Exporter) file(name []byte, sink Sink) error {
+	stat, err := e.ask("FSTAT", string(name))
+	if err != nil {
+		return err
+	}
+	var meta [][]byte
+	for i := 0; i+1 < len(stat.list); i += 2 {
+		if string(stat.list[i].text) == "meta" {
+			for _, m := range stat.list[i+1].list {
+				meta = append(meta, m.text)
+			}
+		}
+	}
+	_, err = e.body(func(r io.Reader, size int64) error { return sink.File(name, meta, r, size) }, "FGET", string(name))
+	return err
 }
 
 var errReply = errors.New("the server gave a reply of another shape")
@@ -187,7 +228,11 @@ func next(items int) string {
 }
 
 func (e *Exporter) scan(verb, key, cursor string) (reply, string, error) {
-	r, err := e.ask(verb, key, cursor, "COUNT", strconv.Itoa(pageItems))
+	return e.page(e.ask(verb, key, cursor, "COUNT", strconv.Itoa(pageItems)))
+}
+
+// page takes a reply of a scan apart.
+func (e *Exporter) page(r reply, err error) (reply, string, error) {
 	if err != nil {
 		return r, "", err
 	}
@@ -235,31 +280,37 @@ func (e *Exporter) pages(p *rdb.Part, sink Sink, read func(from int64, cursor st
 
 // string hands a string on as it comes.
 func (e *Exporter) string(p *rdb.Part, sink Sink) error {
-	if err := e.send("GET", string(p.Key)); err != nil {
-		return err
+	p.Last = true
+	_, err := e.body(func(r io.Reader, size int64) error { return sink.String(p, r, size) }, "GET", string(p.Key))
+	return err
+}
+
+// body sends a command whose reply is one string, and hands that on as it comes. It is gone if it has expired since.
+func (e *Exporter) body(take func(r io.Reader, size int64) error, args ...string) (there bool, err error) {
+	if err := e.send(args...); err != nil {
+		return false, err
 	}
 	text, err := readLine(e.in)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if text[0] == '-' {
-		return fmt.Errorf("%w: %s", ErrRefused, text[1:])
+		return false, fmt.Errorf("%w: %s", ErrRefused, text[1:])
 	}
 	n, err := strconv.ParseInt(text[1:], 10, 64)
 	if err != nil || text[0] != '$' {
-		return errReply
+		return false, errReply
 	}
-	if n < 0 { // it has expired since
-		return nil
+	if n < 0 {
+		return false, nil
 	}
-	p.Last = true
 	body := &io.LimitedReader{R: e.in, N: n}
-	if err := sink.String(p, counted{body, &e.Bytes}, n); err != nil {
-		return err
+	if err := take(counted{body, &e.Bytes}, n); err != nil {
+		return false, err
 	}
 	if body.N > 0 {
-		return fmt.Errorf("%d of %d bytes: %w", n-body.N, n, io.ErrUnexpectedEOF)
+		return false, fmt.Errorf("%d of %d bytes: %w", n-body.N, n, io.ErrUnexpectedEOF)
 	}
 	_, err = io.CopyN(io.Discard, e.in, 2)
-	return err
+	return true, err
 }

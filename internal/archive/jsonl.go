@@ -21,6 +21,8 @@ import (
 //	{"key": "h", "type": "hash", "value": ["field", "value", "field", "value"]}
 //	{"key": "z", "type": "zset", "value": ["a", "b"], "scores": [1, 2.5]}
 //
+//	{"key": "dir/name", "type": "file", "value": "content", "meta": ["key", "value"]}
+//
 // expiry is in milliseconds since 1970. "more": true says that the line adds to the key of the line before, as large collections are
 // written. "base64": true says that key and values are in base64, for bytes that are no text. Infinite scores are 1e999.
 type line struct {
@@ -32,6 +34,7 @@ type line struct {
 	Expiry int64           `json:"expiry,omitempty"`
 	Value  json.RawMessage `json:"value"`
 	Scores []json.Number   `json:"scores,omitempty"`
+	Meta   []string        `json:"meta,omitempty"`
 }
 
 // lineMax bounds one line, in bytes: the largest string in base64, and some.
@@ -56,7 +59,7 @@ func (s JSONLines) Load(l *Loader) error {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		p, err := parseLine(text)
+		p, file, err := parseLine(text)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
@@ -66,7 +69,14 @@ func (s JSONLines) Load(l *Loader) error {
 		if skipped {
 			continue
 		}
-		if err := l.jsonPart(p); err != nil {
+		if file != nil {
+			if err = l.Do(fmt.Sprintf("file %.100q", file[1]), file...); err == nil {
+				err = l.Item()
+			}
+		} else {
+			err = l.jsonPart(p)
+		}
+		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
@@ -121,37 +131,38 @@ func readText(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-func parseLine(text []byte) (*rdb.Part, error) {
+// parseLine reads a line. A file's is the command that stores it.
+func parseLine(text []byte) (p *rdb.Part, file [][]byte, err error) {
 	var in line
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if d.More() {
-		return nil, errors.New("more than one value")
+		return nil, nil, errors.New("more than one value")
 	}
 	kind, ok := kindNames[in.Type]
-	if !ok {
-		return nil, fmt.Errorf("type %.20q: want string, list, set, hash or zset", in.Type)
+	if !ok && in.Type != fileType {
+		return nil, nil, fmt.Errorf("type %.20q: want string, list, set, hash, zset or file", in.Type)
 	}
-	p := &rdb.Part{DB: in.DB, Expiry: in.Expiry, First: !in.More, Last: true, Value: rdb.Value{Kind: kind}}
+	p = &rdb.Part{DB: in.DB, Expiry: in.Expiry, First: !in.More, Last: true, Value: rdb.Value{Kind: kind}}
 	var items []string
 	if kind == rdb.KindString {
 		var one string
 		if err := json.Unmarshal(in.Value, &one); err != nil {
-			return nil, fmt.Errorf("value: %w", err)
+			return nil, nil, fmt.Errorf("value: %w", err)
 		}
-		items = []string{one}
+		items = append([]string{one}, in.Meta...)
 	} else if err := json.Unmarshal(in.Value, &items); err != nil {
-		return nil, fmt.Errorf("value: %w", err)
+		return nil, nil, fmt.Errorf("value: %w", err)
 	}
 	for i, s := range append([]string{in.Key}, items...) {
 		b := []byte(s)
 		if in.Base64 {
 			var err error
 			if b, err = base64.StdEncoding.DecodeString(s); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if i == 0 {
@@ -160,7 +171,27 @@ func parseLine(text []byte) (*rdb.Part, error) {
 		}
 		p.Items = append(p.Items, b)
 	}
-	return p, complete(p, in.Scores)
+	if in.Type != fileType {
+		if len(in.Meta) > 0 {
+			return nil, nil, errors.New("meta is for files")
+		}
+		return p, nil, complete(p, in.Scores)
+	}
+	if in.DB != 0 || in.More || in.Expiry != 0 || len(in.Scores) > 0 || len(in.Meta)%2 != 0 {
+		return nil, nil, errors.New("a file has content and pairs of meta, nothing else")
+	}
+	return p, putFile(p.Key, p.Items[0], p.Items[1:]), nil
+}
+
+const fileType = "file"
+
+// putFile is the command that stores a file.
+func putFile(name, content []byte, meta [][]byte) [][]byte {
+	args := [][]byte{[]byte("FPUT"), name, content}
+	if len(meta) > 0 {
+		args = append(append(args, []byte("META")), meta...)
+	}
+	return args
 }
 
 // complete adds the scores, and says what does not fit.

@@ -47,6 +47,7 @@ type Loader struct {
 type pending struct {
 	about string
 	ack   chan<- struct{}
+	text  *string // takes a reply that is a string
 }
 
 // Checkpoints are this far apart, in time or in bytes, whichever comes first.
@@ -68,7 +69,13 @@ func NewLoader(conn net.Conn) *Loader {
 func (l *Loader) read() {
 	in := bufio.NewReaderSize(l.conn, wireBuffer)
 	for p := range l.sent {
-		if err := skipReply(in, replyDepth); err != nil {
+		err := error(nil)
+		if p.text != nil {
+			*p.text, err = readString(in)
+		} else {
+			err = skipReply(in, replyDepth)
+		}
+		if err != nil {
 			l.err = fmt.Errorf("%s: %w", p.about, err)
 			break
 		}
@@ -113,6 +120,24 @@ func skipReply(in *bufio.Reader, depth int) error {
 		}
 	}
 	return nil
+}
+
+// readString reads a reply that is a short string.
+func readString(in *bufio.Reader) (string, error) {
+	line, err := readLine(in)
+	if err != nil {
+		return "", err
+	}
+	if line[0] == '-' {
+		return "", fmt.Errorf("%w: %s", ErrRefused, line[1:])
+	}
+	n, err := strconv.Atoi(line[1:])
+	if line[0] != '$' || err != nil || n < 0 || n > replyMax {
+		return "", fmt.Errorf("a reply that is no string: %.40q", line)
+	}
+	b := make([]byte, n+2)
+	_, err = io.ReadFull(in, b)
+	return string(b[:n]), err
 }
 
 // readLine reads a line that is not empty, without its end.
@@ -262,12 +287,25 @@ func (l *Loader) Resumed() bool { return l.Skip > 0 }
 
 // sync waits for all replies, and until everything is durable and committed.
 func (l *Loader) sync() error {
+	return l.wait(pending{about: "CVM.EPOCH SYNC"}, []byte("CVM.EPOCH"), []byte("SYNC"))
+}
+
+// Ask sends a command and waits for its reply, a string.
+func (l *Loader) Ask(about string, args ...[]byte) (text string, err error) {
+	err = l.wait(pending{about: about, text: &text}, args...)
+	return text, err
+}
+
+// wait sends a command and waits until its reply has come.
+func (l *Loader) wait(p pending, args ...[]byte) error {
 	ack := make(chan struct{})
-	if err := l.begin(pending{"CVM.EPOCH SYNC", ack}, 2); err != nil {
+	p.ack = ack
+	if err := l.begin(p, len(args)); err != nil {
 		return err
 	}
-	l.arg([]byte("CVM.EPOCH"))
-	l.arg([]byte("SYNC"))
+	for _, a := range args {
+		l.arg(a)
+	}
 	if err := l.w.Flush(); err != nil {
 		return l.broken(err)
 	}

@@ -41,6 +41,27 @@ func (s *RESP) String(p *rdb.Part, r io.Reader, size int64) error {
 	return s.end(p)
 }
 
+// File implements Sink. What reads such a stream carries a command's argument whole, so a larger file has no place in it.
+func (s *RESP) File(name []byte, meta [][]byte, r io.Reader, size int64) error {
+	if size > aofArgMax {
+		return fmt.Errorf("%w: %d bytes are more than a command carries; use --format files", ErrType, size)
+	}
+	args := 3
+	if len(meta) > 0 {
+		args += 1 + len(meta)
+	}
+	fmt.Fprintf(s.W, "*%d\r\n$4\r\nFPUT\r\n$%d\r\n%s\r\n$%d\r\n", args, len(name), name, size)
+	if err := copyAll(s.W, r, size); err != nil {
+		return err
+	}
+	_, _ = s.W.WriteString("\r\n")
+	for _, a := range putFile(nil, nil, meta)[3:] {
+		fmt.Fprintf(s.W, "$%d\r\n%s\r\n", len(a), a)
+	}
+	_, err := s.W.Write(nil)
+	return err
+}
+
 func (s *RESP) selectDB(p *rdb.Part) {
 	if p.DB != s.db {
 		s.db = p.DB
@@ -80,6 +101,18 @@ func copyAll(w io.Writer, r io.Reader, size int64) error {
 // Lines writes JSON lines.
 type Lines struct{ W *bufio.Writer }
 
+// File implements Sink.
+func (s *Lines) File(name []byte, meta [][]byte, r io.Reader, size int64) error {
+	if size > aofArgMax {
+		return fmt.Errorf("%w: %d bytes are more than a line carries; use --format files", ErrType, size)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return s.write(line{Type: fileType}, name, append([][]byte{b}, meta...), nil)
+}
+
 // Part implements Sink.
 func (s *Lines) Part(p *rdb.Part) error {
 	out := line{DB: p.DB, More: !p.First, Expiry: p.Expiry}
@@ -88,7 +121,12 @@ func (s *Lines) Part(p *rdb.Part) error {
 			out.Type = name
 		}
 	}
-	for _, b := range append([][]byte{p.Key}, p.Items...) {
+	return s.write(out, p.Key, p.Items, p.Scores)
+}
+
+// write writes one line.
+func (s *Lines) write(out line, key []byte, values [][]byte, scores []float64) error {
+	for _, b := range append([][]byte{key}, values...) {
 		out.Base64 = out.Base64 || !utf8.Valid(b)
 	}
 	text := func(b []byte) string {
@@ -97,12 +135,12 @@ func (s *Lines) Part(p *rdb.Part) error {
 		}
 		return string(b)
 	}
-	out.Key = text(p.Key)
-	items := make([]string, len(p.Items))
-	for i, b := range p.Items {
+	out.Key = text(key)
+	items := make([]string, len(values))
+	for i, b := range values {
 		items[i] = text(b)
 	}
-	for _, f := range p.Scores {
+	for _, f := range scores {
 		number := strconv.FormatFloat(f, 'g', -1, 64)
 		if math.IsInf(f, 0) {
 			number = map[bool]string{true: "1e999", false: "-1e999"}[f > 0]
@@ -110,8 +148,11 @@ func (s *Lines) Part(p *rdb.Part) error {
 		out.Scores = append(out.Scores, json.Number(number))
 	}
 	var value any = items
-	if p.Kind == rdb.KindString {
+	switch out.Type {
+	case "string":
 		value = items[0]
+	case fileType:
+		value, out.Meta = items[0], items[1:]
 	}
 	var err error
 	if out.Value, err = json.Marshal(value); err != nil {
@@ -138,7 +179,7 @@ func (s *Lines) String(p *rdb.Part, r io.Reader, _ int64) error {
 // Close implements Sink.
 func (s *Lines) Close() error { return s.W.Flush() }
 
-// Files writes each string of database 0 to a file below a directory, by its key. Keys that name no place below it are refused.
+// Files writes each file, and each string of database 0, to a file below a directory, by its name. Keys that name no place below it are refused.
 type Files struct {
 	root *os.Root
 }
@@ -162,9 +203,17 @@ func (s *Files) Part(p *rdb.Part) error {
 
 // String implements Sink. The file appears under its name when it is complete.
 func (s *Files) String(p *rdb.Part, r io.Reader, size int64) error {
-	name := filepath.FromSlash(string(p.Key))
-	if p.DB != 0 || !filepath.IsLocal(name) || name == "." || name != filepath.Clean(name) {
+	if p.DB != 0 {
 		return fmt.Errorf("database %d: %w", p.DB, ErrName)
+	}
+	return s.File(p.Key, nil, r, size)
+}
+
+// File implements Sink. Of a file's attributes nothing is written.
+func (s *Files) File(key []byte, _ [][]byte, r io.Reader, size int64) error {
+	name := filepath.FromSlash(string(key))
+	if !filepath.IsLocal(name) || name == "." || name != filepath.Clean(name) {
+		return ErrName
 	}
 	if info, err := s.root.Lstat(name); err == nil {
 		if !info.Mode().IsRegular() {

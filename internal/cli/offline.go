@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"cvmstore/epoch"
+	"cvmstore/files"
 	"cvmstore/ioengine/device"
 	"cvmstore/keyspace"
 	"cvmstore/kvs"
@@ -53,6 +54,7 @@ func openOffline(ctx context.Context, oo offlineOptions) (s *offline, err error)
 	o := defaultOptions()
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: -1, BlobBytes: o.blobBytes()})
 	kvs.NewCollections(space, 1<<20)
+	files.New(space)
 	vo := o.volumeOptions()
 	vo.Device, vo.Counter, vo.Keys, vo.Log = oo.dev, oo.counter, oo.keys, oo.log
 	vo.EpochLength, vo.FormatForeign = offlineEpoch, oo.foreign

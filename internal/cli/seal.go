@@ -27,6 +27,7 @@ type sealCommand struct {
 	registration
 	From       string `arg:"" help:"What is sealed: an RDB file, an append-only file or its directory, JSON lines, a directory of files, or a running Redis: redis://[:password@]host:port, rediss://, unix:///path."`
 	Format     string `default:"auto" enum:"auto,rdb,aof,jsonl,files" help:"What From is; auto: by its name and its first bytes."`
+	As         string `default:"files" enum:"files,strings" help:"What a directory's files become: files of the store, or strings."`
 	FormatOver string `placeholder:"FILE" help:"Make the volume over data that is not cvmstore's: must be the volume's path."`
 	LogFormat  string `default:"auto" enum:"auto,console,json" help:"auto: console on a terminal, json otherwise."`
 }
@@ -141,7 +142,7 @@ func (c *sealCommand) source(warn func(string)) (source archive.Source, name str
 			}
 			return err
 		})
-		return archive.Dir{Path: c.From, Warn: warn}, fmt.Sprintf("files %s %d", absolute(c.From), total), total, err
+		return archive.Dir{Path: c.From, Strings: c.As == "strings", Warn: warn}, fmt.Sprintf("files %s %d as %s", absolute(c.From), total, c.As), total, err
 	}
 	f, err := os.Open(c.From) // it ends with the process
 	if err != nil {

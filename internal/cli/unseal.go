@@ -30,7 +30,7 @@ import (
 type unsealCommand struct {
 	sealedDir
 	To        string `arg:"" help:"Where to write: a file, a directory with --format files, or - for standard output."`
-	Format    string `default:"resp" enum:"resp,jsonl,files" help:"resp: commands, as redis-cli --pipe takes them; jsonl: JSON lines, as cvmstore seal takes them; files: each string of database 0 by its key."`
+	Format    string `default:"resp" enum:"resp,jsonl,files" help:"resp: commands, as redis-cli --pipe takes them; jsonl: JSON lines, as cvmstore seal takes them; files: files, and strings of database 0, by their names."`
 	State     string `placeholder:"FILE" help:"Which state the volume must have: a sealed.json; empty: what the counter says."`
 	Counter   string `placeholder:"URL" help:"Counter service that knows the state, https://HOST:PORT; empty: the counter in dir, else its sealed.json."`
 	Operator  string `placeholder:"FILE" help:"Operator's key and certificate at the service: its operator.pem."`
