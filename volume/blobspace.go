@@ -138,7 +138,7 @@ func (v *Volume) releaseBlobs() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v.trimmed()
-	for len(t.freed) > 0 && len(t.trims) < blobTrimsMax && v.failure.Load() == nil {
+	for len(t.freed) > 0 && len(t.trims) < blobTrimsMax && v.failure.Load() == nil && !v.heldLocked() {
 		b := t.freed[0]
 		if !v.freedForGood(b.freedBy) && !mutant.On(mutant.FreeBlobEarly) {
 			break

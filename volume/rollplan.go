@@ -268,6 +268,9 @@ func (v *Volume) releaseFreed() {
 		v.starving = false
 		return
 	}
+	if v.heldLocked() {
+		return
+	}
 	if f := &v.freed[0]; v.starving && f.seq > v.commit.synced.seq && f.seq <= v.settled().seq {
 		if err := v.syncCounter(); err != nil {
 			v.fail(ErrFailed, err)

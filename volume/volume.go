@@ -77,6 +77,7 @@ type Volume struct {
 	sbSeq         uint64
 	slotRefs      [superblockSlots][]extent // what only this slot's superblock still refers to
 	freed         []freedExtents            // waiting for their epoch
+	hold          hold                      // freed blocks wait for a copy of the device
 	starvingSince time.Duration
 	starving      bool       // a segment is wanted that freed would have room for
 	plain         []*segment // without a durable summary, in chain order

@@ -28,9 +28,8 @@ type Exporter struct {
 	Databases    int
 	Items, Bytes atomic.Int64 // written so far; they may be read from any goroutine
 
-	conn net.Conn
-	in   *bufio.Reader
-	out  *bufio.Writer
+	in  *bufio.Reader
+	out *bufio.Writer
 }
 
 const (
@@ -46,7 +45,7 @@ var ErrType = errors.New(exportType)
 // error here: what was written until then is right, and not all.
 func (e *Exporter) Export(conn net.Conn, sink Sink) error {
 	defer conn.Close() //nolint:errcheck // only read
-	e.conn, e.in, e.out = conn, bufio.NewReaderSize(conn, wireBuffer), bufio.NewWriter(conn)
+	e.attach(conn)
 	for db := range e.Databases {
 		if _, err := e.ask("SELECT", strconv.Itoa(db)); err != nil {
 			return err
@@ -74,6 +73,16 @@ func (e *Exporter) Export(conn net.Conn, sink Sink) error {
 		return err
 	}
 	return sink.Close()
+}
+
+func newExporter(conn net.Conn) *Exporter {
+	e := new(Exporter)
+	e.attach(conn)
+	return e
+}
+
+func (e *Exporter) attach(conn net.Conn) {
+	e.in, e.out = bufio.NewReaderSize(conn, wireBuffer), bufio.NewWriter(conn)
 }
 
 // files exports what is not among the keys.

@@ -16,6 +16,8 @@ type commands struct {
 	Provision provisionCommand `cmd:"" help:"Run the trusted party that releases keys to attested VMs, or operate it."`
 	Seal      sealCommand      `cmd:"" help:"Write a sealed volume offline: from a Redis, its files, JSON lines, or a directory."`
 	Unseal    unsealCommand    `cmd:"" aliases:"export" help:"Read a sealed volume with its owner's key: to a RESP stream, JSON lines, or files."`
+	Backup    backupCommand    `cmd:"" help:"Copy the volume of a running server, sealed, in one committed state."`
+	Restore   restoreCommand   `cmd:"" help:"Put such a copy back: an authorised rollback."`
 	Proxy     proxyCommand     `cmd:"" help:"Give clients of this machine a port to a server that attests itself."`
 	Nvme      nvmeCommand      `cmd:"" help:"Look at NVMe controllers, and hand them over to this program's own driver."`
 	File      fileCommand      `cmd:"" help:"Store and fetch files of a server."`

@@ -190,6 +190,8 @@ type Volume interface {
 	Lapsed() bool
 	Err() error
 	Now() int64
+	Hold(time.Duration) uint64
+	Unhold()
 }
 
 // Stats is a snapshot of what INFO shows of the server.

@@ -82,7 +82,7 @@ var (
 func init() {
 	for _, family := range [][]Command{
 		connectionCommands(), genericCommands(), moveCommands(), objectCommands(), dumpCommands(),
-		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(), attestCommands(),
+		stringCommands(), hashCommands(), setCommands(), zsetCommands(), listCommands(), rangeCommands(), bitmapCommands(), serverCommands(), waitCommands(), cvmCommands(), epochCommands(), attestCommands(), holdCommands(),
 		observingCommands(), savingCommands(), absentCommands(), memoryCommands(), debugCommands(),
 		multiCommands(), fileCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 		scriptCommands(), functionCommands(),
