@@ -12,12 +12,14 @@ func (s *Space) Live(v *volume.Volume, r volume.Record) bool {
 	if e := s.elementsOf(r.Kind); e != nil {
 		return e.Live(v, r)
 	}
-	live := false
-	err := s.withRecord(v, r, func(m *moving) error {
-		live = m.needed()
-		return nil
-	})
-	return live && err == nil
+	m := moving{s: s, v: v, r: r}
+	found, err := m.begin()
+	if err != nil {
+		return false
+	}
+	live := found && m.needed()
+	m.end()
+	return live
 }
 
 // Move implements volume.Replayer.
@@ -52,50 +54,71 @@ type moving struct {
 	s  *Space
 	v  *volume.Volume
 	r  volume.Record
-	tb *table // flushes and keys
-	p  spot   // keys
-	sw swap   // swaps
+	tb *table  // flushes and keys
+	p  spot    // keys
+	sw swap    // swaps
+	st *stripe // that is locked; nil: all are
 }
 
 // withRecord calls f under the lock of the record's key, or under all locks if it is about a whole database. A record that does
 // not decode is nobody's: it was verified, so this program did not write it, and recovery would have refused it.
 func (s *Space) withRecord(v *volume.Volume, r volume.Record, f func(m *moving) error) error {
 	m := &moving{s: s, v: v, r: r}
-	var rec record
-	var err error
-	switch r.Kind {
-	case KindPut, KindPutBlob:
-		rec, err = decodePut(r.Payload)
-	case KindExpire:
-		rec, err = decodeExpire(r.Payload)
-	case KindDelete:
-		rec, err = decodeDelete(r.Payload)
-	case KindFlush:
-		rec.table, err = decodeFlush(r.Payload)
-	case KindSwap:
-		m.sw, err = decodeSwap(r.Payload)
-	}
+	found, err := m.begin()
 	if err != nil {
 		return err
 	}
-	if m.tb, err = s.table(rec.table); err != nil {
-		return err
-	}
-	if r.Kind == KindFlush || r.Kind == KindSwap {
-		for i := range s.stripes {
-			s.stripes[i].lock()
-			defer s.stripes[i].mu.Unlock()
-		}
-		return f(m)
-	}
-	h := s.hash(rec.key)
-	st := &s.stripes[stripeOf(h)]
-	st.lock()
-	defer st.mu.Unlock()
-	if m.p = s.find(m.tb, h, rec.key); m.p.i < 0 {
+	defer m.end()
+	if !found {
 		return nil
 	}
 	return f(m)
+}
+
+// begin takes the lock, until end, and says whether the index knows what the record is about. After an error there is no lock.
+// Compaction asks about every record of a segment: this allocates nothing.
+func (m *moving) begin() (found bool, err error) {
+	s := m.s
+	var rec record
+	switch m.r.Kind {
+	case KindPut, KindPutBlob:
+		rec, err = decodePut(m.r.Payload)
+	case KindExpire:
+		rec, err = decodeExpire(m.r.Payload)
+	case KindDelete:
+		rec, err = decodeDelete(m.r.Payload)
+	case KindFlush:
+		rec.table, err = decodeFlush(m.r.Payload)
+	case KindSwap:
+		m.sw, err = decodeSwap(m.r.Payload)
+	}
+	if err != nil {
+		return false, err
+	}
+	if m.tb, err = s.table(rec.table); err != nil {
+		return false, err
+	}
+	if m.r.Kind == KindFlush || m.r.Kind == KindSwap {
+		for i := range s.stripes {
+			s.stripes[i].lock()
+		}
+		return true, nil
+	}
+	h := s.hash(rec.key)
+	m.st = &s.stripes[stripeOf(h)]
+	m.st.lock()
+	m.p = s.find(m.tb, h, rec.key)
+	return m.p.i >= 0, nil
+}
+
+func (m *moving) end() {
+	if m.st != nil {
+		m.st.mu.Unlock()
+		return
+	}
+	for i := range m.s.stripes {
+		m.s.stripes[i].mu.Unlock()
+	}
 }
 
 // needed reports whether recovery would come to another state without the record.

@@ -19,10 +19,8 @@ func (tb *table) cost() int64 { return int64(tb.live)*keyCost(0) + int64(tb.keyB
 // is allocated follows when shards shrink and garbage is collected.
 func (s *Space) Used() int64 {
 	n := s.indexed.Load()
-	for _, t := range s.types {
-		if z, ok := t.(Sizer); ok {
-			n += z.Bytes()
-		}
+	for _, z := range s.sizers {
+		n += z.Bytes()
 	}
 	return n
 }

@@ -59,6 +59,7 @@ type Space struct {
 	swapped  []volume.Counter // by database: the newest swap that gave it its table; guarded by all stripes
 	numbered []*table         // by slot: that is by number, then the private ones; never changes
 	types    [typesMax]Type
+	sizers   []Sizer // of types
 	elements []elementKinds
 	system   *System
 

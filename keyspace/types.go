@@ -109,4 +109,7 @@ func (s *Space) Register(id TypeID, t Type) {
 		panic("internal error: keyspace: type registered twice or out of range")
 	}
 	s.types[id] = t
+	if z, ok := t.(Sizer); ok {
+		s.sizers = append(s.sizers, z)
+	}
 }

@@ -74,6 +74,8 @@ func (v *Volume) Compact() (more bool, err error) {
 		if err := v.listLive(); err != nil {
 			return true, v.refuseVictim(err)
 		}
+		// What nothing needs is not needed later either. To ask twice would cost a busy server of two cores a tenth of its time.
+		c.checked = len(c.live) == 0
 	}
 	if len(c.live) > 0 {
 		err := v.moveSome()
