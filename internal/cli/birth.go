@@ -51,6 +51,8 @@ func prepare(ctx context.Context, o *options, log zerolog.Logger) (*parts, error
 		p.provisioned, err = provisionKeys(ctx, o, log)
 		if err == nil {
 			p.keys = p.provisioned.keys
+			took := &p.provisioned.took
+			o.startup.end("identity", phase{"challenge", took.Challenge}, phase{"attest", took.Attest}, phase{"release", took.Release})
 		}
 	} else {
 		p.keys, err = prepareKeys(o, log)
@@ -58,6 +60,7 @@ func prepare(ctx context.Context, o *options, log zerolog.Logger) (*parts, error
 	if err != nil {
 		return nil, err
 	}
+	o.startup.end("keys")
 	if err := p.openCounter(o, log); err != nil {
 		p.keys.Wipe()
 		return nil, err
@@ -65,6 +68,7 @@ func prepare(ctx context.Context, o *options, log zerolog.Logger) (*parts, error
 	if err := p.prepareRecord(ctx, o, log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	o.startup.end("counter")
 	return p, nil
 }
 

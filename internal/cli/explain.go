@@ -50,6 +50,7 @@ server stopped (--counter-file says where it is), or move the volume away to beg
 	{epoch.ErrForbidden, ExitError, `The counter's operator lets this server's identity open the store: cvmstore counter allow --store ... --identity ...`},
 	{epoch.ErrFrozen, ExitError, `The counter's operator froze this store. Ask why; then: cvmstore counter thaw --store ...`},
 	{wire.ErrSignature, ExitError, `The answer is not the service's that --counter-pin names. Somebody stands between, or the service was made anew.`},
+	{errMemory, ExitError, `Switch swap off, boot with nohibernate, and allow the process to lock its memory (LimitMEMLOCK=infinity, or CAP_IPC_LOCK).`},
 	{attest.ErrUnsupported, ExitError, `Without a report there are no keys. To try things out without such a machine: --attester simulated:DIR.`},
 	{seal.ErrKeyExposed, ExitError, ""}, // says it itself
 	{seal.ErrKeyDamaged, ExitCorrupt, `Put a copy of the key file in its place, or name another one with --key-file.`},

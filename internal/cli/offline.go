@@ -17,6 +17,7 @@ import (
 	"cvmstore/kvs"
 	"cvmstore/resp"
 	"cvmstore/seal"
+	sharedlog "cvmstore/streams"
 	"cvmstore/volume"
 )
 
@@ -54,6 +55,7 @@ func openOffline(ctx context.Context, oo offlineOptions) (s *offline, err error)
 	o := defaultOptions()
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: -1, BlobBytes: o.blobBytes()})
 	kvs.NewCollections(space, 1<<20)
+	sharedlog.New(space, 1<<20)
 	files.New(space)
 	vo := o.volumeOptions()
 	vo.Device, vo.Counter, vo.Keys, vo.Log = oo.dev, oo.counter, oo.keys, oo.log

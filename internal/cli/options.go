@@ -39,6 +39,7 @@ type options struct {
 
 	logLevel, logFile, logFormat string
 
+	startup    *startup                                      // what the start takes
 	configFile string                                        // the file that was read; empty: none
 	reopen     func(context.Context) (*volume.Volume, error) // opens the volume, again for DEBUG RELOAD
 	reload     <-chan os.Signal                              // asks for the certificates to be read again; nil: never

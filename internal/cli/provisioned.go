@@ -23,6 +23,7 @@ type provisioned struct {
 	counter provision.Counter
 
 	attester attest.Attester
+	took     provision.Timing
 }
 
 // provisionKeys attests, and receives the keys of the store. The released settings take the place of those of file and flags:
@@ -57,7 +58,7 @@ func provisionKeys(ctx context.Context, o *options, log zerolog.Logger) (*provis
 	}
 	log.Info().Hex("store", c.Store[:]).Dur("challenge_ms", took.Challenge).Dur("attest_ms", took.Attest).Dur("release_ms", took.Release).
 		Msg("attested: the trusted party released the keys")
-	return &provisioned{keys: keys, id: id, counter: r.Counter, attester: c.Attester}, nil
+	return &provisioned{keys: keys, id: id, counter: r.Counter, attester: c.Attester, took: took}, nil
 }
 
 func provisionClient(o *options) (*provision.Client, error) {

@@ -51,7 +51,7 @@ func (c *provisionServe) Run(s *streams) error {
 		return err
 	}
 	defer p.audit.Close() //nolint:errcheck // each entry is durable
-	forbidDumps(log)
+	_ = forbidDumps(log)  // it has warned
 	id, _, err := identityAt(c.at(provisionIDPEM), "trusted party")
 	if err != nil {
 		return err

@@ -43,6 +43,10 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 		return errors.Join(err, closeVolume(v))
 	}
 	server.Start()
+	if o.startup != nil {
+		o.startup.end("listeners")
+		o.startup.report(log)
+	}
 	ready := log.Info()
 	if addr := server.Addr(); addr != nil {
 		ready = ready.Stringer("addr", addr)

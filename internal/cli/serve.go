@@ -89,6 +89,7 @@ const blocksUnlimited device.BlockCount = 1 << 32
 
 // serve runs one server until ctx ends or it cannot go on. Everything that it opened is closed when it returns.
 func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
+	o.startup = newStartup()
 	if err := checkExposure(o); err != nil {
 		return err
 	}
@@ -97,14 +98,15 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.nvme.close()) }()
+	if err := keepMemory(o, log); err != nil {
+		return err
+	}
 	p, err := prepare(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if p.provisioned != nil {
-		forbidDumps(log)
-	} else if p.remote == nil {
+	if p.provisioned == nil && p.remote == nil {
 		log.Warn().Msg("the counter and the key are files of this machine: this protects against nothing that controls " +
 			o.server.Dir + ". Fit for development, and where the disk is trusted anyway")
 	}
@@ -114,6 +116,7 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
+	o.startup.end("device")
 
 	space := keyspace.New(keyspace.Options{Databases: int(o.server.Databases), CacheBytes: o.cacheBytes() * 3 / 4, BlobBytes: o.blobBytes()})
 	kvs.NewCollections(space, o.cacheBytes()/8)
@@ -128,7 +131,23 @@ func serve(ctx context.Context, o *options, log zerolog.Logger) (err error) {
 		return err
 	}
 	space.Attach(v)
+	r := v.Status().Recovery
+	o.startup.end("volume", phase{"chain", r.Chain}, phase{"summaries", r.Summaries}, phase{"settle", r.Settle}, phase{"opening", r.Opening})
 	return run(ctx, o, log, v, space, p)
+}
+
+// keepMemory sees to it, before keys come by attestation, that memory stays in this VM. A simulated platform is told of what is missing
+// and goes on.
+func keepMemory(o *options, log zerolog.Logger) error {
+	if o.provision == "" {
+		return nil
+	}
+	err := errors.Join(forbidDumps(log), checkMemory("/"))
+	if err == nil || o.attester == "" {
+		return err
+	}
+	log.Warn().Err(err).Msg("a confidential VM would not start so")
+	return nil
 }
 
 // volumeOptions is what the settings say of a volume.

@@ -49,7 +49,7 @@ func (c *unsealCommand) Run(s *streams) error {
 	defer closeLog() //nolint:errcheck // standard error
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	forbidDumps(log)
+	_ = forbidDumps(log) // it has warned
 	keys, err := c.keys(false, "unseal", log)
 	if err != nil {
 		return err

@@ -143,7 +143,8 @@ func (s *Server) release(ctx context.Context, who *caller, body []byte) (any, er
 		return nil, err
 	}
 	entry := Entry{Event: "release", Store: hex.EncodeToString(q.Store[:]), Identity: hex.EncodeToString(who.id[:])}
-	sealed, err := s.decide(ctx, who, &q, &entry)
+	var took decision
+	sealed, err := s.decide(ctx, who, &q, &entry, &took)
 	entry.Granted, entry.KeyStore = err == nil, s.Keys.Seq()
 	if err != nil {
 		entry.Check, entry.Reason = checkOf(err), err.Error()
@@ -155,12 +156,17 @@ func (s *Server) release(ctx context.Context, who *caller, body []byte) (any, er
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info().Str("store", entry.Store).Str("identity", entry.Identity).Str("measurement", entry.Measured).Msg("released keys")
+	s.Log.Info().Str("store", entry.Store).Str("identity", entry.Identity).Str("measurement", entry.Measured).Dur("verify_ms", took.verify).
+		Dur("register_ms", took.register).Dur("seal_ms", took.seal).Msg("released keys")
 	return releaseAnswer{Sealed: sealed}, nil
 }
 
+// decision is how long its parts took.
+type decision struct{ verify, register, seal time.Duration }
+
 // decide runs all checks, registers the VM, and seals its release.
-func (s *Server) decide(ctx context.Context, who *caller, q *releaseRequest, entry *Entry) ([]byte, error) {
+func (s *Server) decide(ctx context.Context, who *caller, q *releaseRequest, entry *Entry, took *decision) ([]byte, error) {
+	began := time.Now()
 	if err := s.spend(q.Nonce, q.Store, who.id); err != nil {
 		return nil, err
 	}
@@ -168,6 +174,7 @@ func (s *Server) decide(ctx context.Context, who *caller, q *releaseRequest, ent
 	if err != nil {
 		return nil, err
 	}
+	took.verify = time.Since(began)
 	entry.Measured = hex.EncodeToString(facts.Measurement)
 	kem, kdf, aead := suite()
 	to, err := kem.NewPublicKey(q.EncryptTo)
@@ -182,15 +189,19 @@ func (s *Server) decide(ctx context.Context, who *caller, q *releaseRequest, ent
 		if s.Registrar == nil {
 			return nil, errors.New("this provisioner knows no counter service")
 		}
+		began = time.Now()
 		if err := s.Registrar.Admit(ctx, q.Store, who.id, born); err != nil {
 			return nil, fmt.Errorf("register at the counter: %w", err)
 		}
+		took.register = time.Since(began)
 		if !born {
 			if err := s.Keys.Change(func(m map[StoreID]*Held) error { m[q.Store].Born = true; return nil }); err != nil {
 				return nil, err
 			}
 		}
 	}
+	began = time.Now()
+	defer func() { took.seal = time.Since(began) }()
 	plain, err := json.Marshal(release)
 	if err != nil {
 		return nil, err
