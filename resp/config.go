@@ -52,8 +52,9 @@ type Config struct {
 	SlowlogLen    int64
 	LatencyMillis int64  // events that take at least so long are noted; 0: none
 	DebugCommand  string // no, yes, local
-	LuaTimeLimit  int64  // milliseconds; 0: none
-	LuaMemory     int64  // bytes
+	ACLLogLen     int64
+	LuaTimeLimit  int64 // milliseconds; 0: none
+	LuaMemory     int64 // bytes
 
 	Limits kvs.Limits // encodings of collections
 	// StreamNodeEntries is how many entries of a stream approximate trimming drops at once.

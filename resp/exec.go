@@ -184,6 +184,10 @@ func (l *loop) lookup(s *session, args [][]byte) (*command.Command, error) {
 	if !s.Authenticated && cmd.Flags&command.NoAuth == 0 {
 		return nil, errNoAuth
 	}
+	if err := l.permits(s, cmd, args, s.context()); err != nil {
+		bump(&l.stats.perCommand[cmd.Index].rejected, 1)
+		return nil, err
+	}
 	if l.aside {
 		if err := l.srv.scripts.refuses(cmd); err != nil {
 			return nil, err

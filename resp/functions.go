@@ -30,16 +30,10 @@ type functions struct {
 	stats  atomic.Uint64 // libraries << 32 | functions
 }
 
-// Numbers of the volume's system items.
-const (
-	functionParts    = 0x100
-	functionPartsMax = 64
-)
-
 func (f *functions) open(s *Server, e *script.Engine) error {
 	f.srv, f.engine = s, e
 	f.set(map[string]*script.Library{})
-	sources, err := splitSources(f.stored(nil))
+	sources, err := splitSources(s.readParts(nil, functionParts))
 	if err != nil {
 		return err
 	}
@@ -59,18 +53,6 @@ func (f *functions) open(s *Server, e *script.Engine) error {
 	}
 	f.set(libs)
 	return nil
-}
-
-// stored returns what the volume holds.
-func (f *functions) stored(t *keyspace.Tx) (all []byte) {
-	for i := range uint16(functionPartsMax) {
-		part := f.srv.space.System().Get(t, functionParts+i)
-		if len(part) == 0 {
-			break
-		}
-		all = append(all, part...)
-	}
-	return all
 }
 
 func splitSources(all []byte) (sources []string, err error) {
@@ -101,13 +83,13 @@ func (f *functions) set(libs map[string]*script.Library) {
 
 // find returns a function; with a transaction, the reply depends on the libraries as they are.
 func (f *functions) find(t *keyspace.Tx, name string) *script.Function {
-	f.stored1(t)
+	f.see(t)
 	return f.byName[strings.ToLower(name)]
 }
 
-// stored1 makes the reply depend on the libraries.
-func (f *functions) stored1(t *keyspace.Tx) {
-	for i := range uint16(functionPartsMax) {
+// see makes the reply depend on the libraries.
+func (f *functions) see(t *keyspace.Tx) {
+	for i := range uint16(systemPartsMax) {
 		if f.srv.space.System().Get(t, functionParts+i) == nil {
 			break
 		}
@@ -168,29 +150,8 @@ func (f *functions) store(c *command.Ctx, libs map[string]*script.Library) error
 		all = binary.LittleEndian.AppendUint32(all, uint32(len(source)))
 		all = append(all, source...)
 	}
-	t, y := c.Tx, f.srv.space.System()
-	size := t.SystemPartMax()
-	if len(all) > size*functionPartsMax {
-		return command.Error("ERR the libraries are too large: at most " + fmt.Sprint(size*functionPartsMax>>20) + " MiB in all")
-	}
-	bytes, records := 0, 0
-	parts := map[uint16][]byte{}
-	for i := range uint16(functionPartsMax) {
-		part := all[:min(len(all), size)]
-		all = all[len(part):]
-		if n := functionParts + i; string(y.Get(t, n)) != string(part) {
-			parts[n] = part
-			bytes += keyspace.SystemSize(len(part))
-			records++
-		}
-	}
-	if records > 0 {
-		if err := t.Reserve(bytes, records, volume.ClassNormal); err != nil {
-			return err
-		}
-		for _, n := range slices.Sorted(maps.Keys(parts)) {
-			y.Put(t, n, parts[n])
-		}
+	if err := f.srv.writeParts(c.Tx, functionParts, all); err != nil {
+		return err
 	}
 	f.set(libs)
 	return nil
@@ -207,7 +168,7 @@ func (v *view) Functions() command.Functions { return &v.s.scripts.funcs }
 
 // Load implements command.Functions.
 func (f *functions) Load(c *command.Ctx, source []byte, replace bool) (string, error) {
-	if len(source) > functionPartsMax*c.Tx.SystemPartMax() {
+	if len(source) > systemPartsMax*c.Tx.SystemPartMax() {
 		return "", command.Error("ERR the library is too large")
 	}
 	name, err := script.LibraryName(string(source))
@@ -233,7 +194,7 @@ func (f *functions) Load(c *command.Ctx, source []byte, replace bool) (string, e
 // Delete implements command.Functions.
 func (f *functions) Delete(c *command.Ctx, name []byte) error {
 	key := strings.ToLower(string(name))
-	f.stored1(c.Tx)
+	f.see(c.Tx)
 	if f.libs[key] == nil {
 		return command.Error("ERR Library not found")
 	}
@@ -252,13 +213,13 @@ func (f *functions) Flush(c *command.Ctx) error {
 
 // Dump implements command.Functions.
 func (f *functions) Dump(c *command.Ctx) []byte {
-	f.stored1(c.Tx)
+	f.see(c.Tx)
 	return rdb.AppendFunctions(nil, sourcesOf(f.libs))
 }
 
 // Restore implements command.Functions.
 func (f *functions) Restore(c *command.Ctx, payload []byte, policy string) error {
-	sources, err := rdb.ParseFunctions(payload, functionPartsMax*c.Tx.SystemPartMax())
+	sources, err := rdb.ParseFunctions(payload, systemPartsMax*c.Tx.SystemPartMax())
 	if err != nil {
 		return err
 	}
@@ -286,7 +247,7 @@ func (f *functions) Restore(c *command.Ctx, payload []byte, policy string) error
 
 // List implements command.Functions.
 func (f *functions) List(c *command.Ctx) (list []command.LibraryInfo) {
-	f.stored1(c.Tx)
+	f.see(c.Tx)
 	for _, name := range slices.Sorted(maps.Keys(f.libs)) {
 		b := f.libs[name]
 		info := command.LibraryInfo{Name: b.Name, Source: b.Source}

@@ -170,7 +170,7 @@ func (l *loop) admit(ln *listener, a accepted) {
 	switch {
 	case srv.connected.Load() >= l.config.MaxClients:
 		refuse = "-ERR max number of clients reached\r\n"
-	case l.config.Protected && l.config.RequirePass == "" && !a.near:
+	case l.config.Protected && l.srv.users.free() && !a.near:
 		refuse = deniedText
 	}
 	if refuse != "" {
@@ -187,7 +187,7 @@ func (l *loop) admit(ln *listener, a accepted) {
 	s.p.reset()
 	s.ID, s.FD = srv.clientID.Add(1), a.conn.fd()
 	s.Addr, s.LocalAt, s.Near, s.Unix = a.remote, a.local, a.near, ln.kind == kindUnix
-	s.Session.Reset(l.config.RequirePass == "")
+	s.Session.Reset(srv.users.free())
 	s.Created, s.LastUsed = l.now, l.now
 	to := srv.loops[srv.next.Add(1)%uint64(len(srv.loops))]
 	switch {

@@ -211,7 +211,9 @@ func (l *loop) enter(c *command.Ctx, q *queued) {
 func (l *loop) performQueued(s *session, c *command.Ctx, q *queued) (time.Duration, error) {
 	start := len(c.Reply.Buf)
 	var err error
-	if q.told {
+	if perm := l.permits(s, q.cmd, q.args, "multi"); perm != nil { // it may have been taken away since
+		err = perm
+	} else if q.told {
 		c.Reply.Buf = append(c.Reply.Buf, q.early...)
 	} else {
 		l.enter(c, q)

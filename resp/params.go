@@ -77,6 +77,7 @@ func observingParams() []Param {
 		intParam("latency-monitor-threshold", 0, 0, math.MaxInt64, true, func(c *Config) *int64 { return &c.LatencyMillis },
 			"Milliseconds from which LATENCY notes an event; 0: none."),
 		notifyParam(),
+		intParam("acllog-max-len", 128, 0, 1<<16, true, func(c *Config) *int64 { return &c.ACLLogLen }, "Denials that ACL LOG keeps."),
 		intParam("lua-time-limit", 5000, 0, math.MaxInt64/int64(time.Millisecond), true, func(c *Config) *int64 { return &c.LuaTimeLimit },
 			"Milliseconds after which other clients are told that a script runs, and may end it; 0: never."),
 		intParam("busy-reply-threshold", 5000, 0, math.MaxInt64/int64(time.Millisecond), true, func(c *Config) *int64 { return &c.LuaTimeLimit },

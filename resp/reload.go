@@ -93,7 +93,7 @@ func (s *Server) reload() error {
 		s.subscribe()
 		applied, _, _ := r.vol.Watermarks()
 		s.observed.SavedAt.Store(uint64(applied))
-		r.err = s.scripts.funcs.open(s, s.scripts.engine)
+		r.err = errors.Join(s.users.open(s), s.scripts.funcs.open(s, s.scripts.engine))
 	}
 	close(r.done)
 	for range n {

@@ -3,10 +3,12 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"cvmstore/resp/acl"
 	"cvmstore/resp/command"
 	"cvmstore/resp/script"
 )
@@ -161,6 +163,9 @@ func (h *scriptHost) allow(args [][]byte) (*command.Command, error) {
 	case cmd.Flags&command.DenyOOM != 0 && h.oom && h.flags&script.AllowOOM == 0 && !h.info.wrote.Load():
 		return cmd, errOOM
 	}
+	if err := h.l.permits(h.s, cmd, args, "lua"); err != nil {
+		return cmd, command.Error("NOPERM ACL failure in script: " + strings.TrimPrefix(err.Error(), "NOPERM "))
+	}
 	return cmd, nil
 }
 
@@ -170,7 +175,15 @@ var leaves = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
 // Allowed implements script.Host.
 func (h *scriptHost) Allowed(args [][]byte) (may, known bool) {
 	cmd, err := command.Lookup(args)
-	return cmd != nil && err == nil, cmd != nil && err == nil
+	if cmd == nil || err != nil {
+		return false, false
+	}
+	user := h.l.user(h.s)
+	if user == nil {
+		return false, true
+	}
+	denial, _ := command.Permitted(user, cmd, args)
+	return denial == acl.Allowed, true
 }
 
 // Log implements script.Host.

@@ -193,7 +193,7 @@ func TestScriptMemoryIsBounded(t *testing.T) {
 // until sends a command again and again until the reply is the one that is waited for.
 func (c *client) until(is func(string) bool, args ...string) {
 	c.t.Helper()
-	for range 10000 {
+	for range 1000000 {
 		if is(c.do(args...)) {
 			return
 		}

@@ -76,6 +76,7 @@ type Server struct {
 	tlsFailed   atomic.Uint64
 	observed    command.Observed
 	scripts     scripts
+	users       users
 	tracking    tracking
 	directory   directory
 	events      events
@@ -110,6 +111,9 @@ func New(o Options) (*Server, error) {
 	s.config.Store(&config)
 	s.space.Observe(s.onEvent)
 	applyLimits(s.space, &config)
+	if err := s.users.open(s); err != nil {
+		return nil, err
+	}
 	if err := s.scripts.open(s); err != nil {
 		return nil, err
 	}

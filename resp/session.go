@@ -2,6 +2,7 @@ package resp
 
 import (
 	"cvmstore/keyspace"
+	"cvmstore/resp/acl"
 	"cvmstore/resp/command"
 	"cvmstore/resp/pubsub"
 	"cvmstore/volume"
@@ -19,6 +20,8 @@ type session struct {
 	lent     bool   // out is the loop's shared buffer
 	in       []byte // input that is not processed yet; the shared read buffer serves clients without a rest
 	tx       *keyspace.Tx
+	users    *userSet     // in which who was looked up
+	who      *acl.User    // see loop.user
 	multi    *transaction // since MULTI or WATCH; nil: neither
 	body     *body        // of the command that is being read or runs
 	phase    phase

@@ -15,7 +15,6 @@ type view struct {
 	l *loop
 }
 
-func (v *view) Password() string           { return v.l.config.RequirePass }
 func (v *view) DefaultLevel() volume.Level { return v.l.level }
 
 func (v *view) Volume() command.Volume {
@@ -68,6 +67,9 @@ func (v *view) ConfigSet(pairs [][]byte) error {
 		return err
 	}
 	v.s.setMemory(&next)
+	if seen["requirepass"] {
+		v.s.users.passwordSet(next.RequirePass)
+	}
 	v.s.config.Store(&next)
 	applyLimits(v.s.space, &next)
 	v.l.config = &next

@@ -1,10 +1,5 @@
 package command
 
-import (
-	"crypto/sha256"
-	"crypto/subtle"
-)
-
 // RedisVersion is the version of Redis whose answers this server gives.
 const RedisVersion = "7.2.4"
 
@@ -75,7 +70,7 @@ func cmdHello(c *Ctx) error {
 		}
 	}
 	if user != nil {
-		if err := authenticate(c, user, pass); err != nil {
+		if err := c.Srv.Users().Login(c, user, pass); err != nil {
 			return err
 		}
 	}
@@ -109,7 +104,7 @@ func cmdAuth(c *Ctx) error {
 	user, pass := []byte("default"), c.Args[1]
 	switch len(c.Args) {
 	case 2:
-		if c.Srv.Password() == "" {
+		if c.Srv.DefaultFree() {
 			return Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		}
 	case 3:
@@ -117,21 +112,10 @@ func cmdAuth(c *Ctx) error {
 	default:
 		return errSyntax
 	}
-	if err := authenticate(c, user, pass); err != nil {
+	if err := c.Srv.Users().Login(c, user, pass); err != nil {
 		return err
 	}
 	c.Reply.OK()
-	return nil
-}
-
-// authenticate compares in a time that does not depend on how much of the password is right.
-func authenticate(c *Ctx, user, pass []byte) error {
-	want := c.Srv.Password()
-	given, expected := sha256.Sum256(pass), sha256.Sum256([]byte(want))
-	if string(user) != "default" || want != "" && subtle.ConstantTimeCompare(given[:], expected[:]) != 1 {
-		return errWrongPass
-	}
-	c.S.Authenticated, c.S.User = true, "default"
 	return nil
 }
 
@@ -165,7 +149,7 @@ func cmdReset(c *Ctx) error {
 	c.Srv.Untrack(c.S)
 	c.Srv.Discard(c.S)
 	c.Srv.Unwatch(c.S)
-	c.S.Reset(c.Srv.Password() == "")
+	c.S.Reset(c.Srv.DefaultFree())
 	c.Reply.Proto = 2
 	c.Reply.Simple("RESET")
 	return nil

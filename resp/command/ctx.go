@@ -141,8 +141,9 @@ type Server interface {
 	ConfigGet(patterns [][]byte, emit func(name, value string))
 	// ConfigSet sets name, value, name, value ... all or none.
 	ConfigSet(pairs [][]byte) error
-	// Password returns requirepass; empty: none is asked for.
-	Password() string
+	// DefaultFree reports whether the default user needs no password.
+	DefaultFree() bool
+	Users() Users
 	// DefaultLevel is the level of sessions that chose none.
 	DefaultLevel() volume.Level
 	// Volume is nil for a server without one (tests).

@@ -14,22 +14,19 @@ func appendKeys(out [][]byte, cmd *Command, args [][]byte) [][]byte {
 	if cmd.Movable != nil {
 		return append(out, cmd.Movable(args)...)
 	}
+	last := cmd.Last
+	if last < 0 {
+		last += len(args)
+	}
+	for i := cmd.First; i > 0 && i <= last && i < len(args); i += cmd.Step {
+		out = append(out, args[i])
+	}
 	if cmd.Counted > 0 {
 		n, err := parseInt(args[cmd.Counted])
 		for i := cmd.Counted + 1; err == nil && n > 0 && i < len(args); i++ {
 			out = append(out, args[i])
 			n--
 		}
-	}
-	if cmd.First == 0 {
-		return out
-	}
-	last := cmd.Last
-	if last < 0 {
-		last += len(args)
-	}
-	for i := cmd.First; i <= last && i < len(args); i += cmd.Step {
-		out = append(out, args[i])
 	}
 	return out
 }

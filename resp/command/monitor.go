@@ -46,6 +46,8 @@ func secretArg(cmd *Command, args [][]byte, i int) bool {
 		return i > 0
 	case cmd.parent == nil && cmd.Name == "hello":
 		return i > 1 && equalFold(args[i-1], "auth") || i > 2 && equalFold(args[i-2], "auth")
+	case cmd.Full() == "acl|setuser":
+		return i > 1
 	case cmd.Full() == "config|set":
 		return i > 2 && i%2 == 1 && (equalFold(args[i-1], "requirepass") || equalFold(args[i-1], "masterauth"))
 	}

@@ -87,6 +87,7 @@ func init() {
 		multiCommands(), fileCommands(), pubsubCommands(), hyperloglogCommands(), blockingCommands(),
 		scriptCommands(), functionCommands(),
 		streamCommands(), streamGroupCommands(),
+		aclCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
