@@ -158,6 +158,8 @@ func (h *scriptHost) allow(args [][]byte) (*command.Command, error) {
 		return cmd, nil
 	case cmd.Flags&(command.NoScript|command.NoMulti) != 0 || cmd.Flags&command.Early != 0 && cmd.Name != "info" || cmd.Locks == command.LockScript:
 		return cmd, errScriptDenied
+	case blocks(cmd, args):
+		return cmd, command.Error("ERR " + cmd.Name + " command is not allowed with BLOCK option from scripts")
 	case (cmd.Flags&command.Write != 0 || leaves[cmd.Name]) && h.ro:
 		return cmd, errScriptRO
 	case cmd.Flags&command.DenyOOM != 0 && h.oom && h.flags&script.AllowOOM == 0 && !h.info.wrote.Load():
@@ -167,6 +169,22 @@ func (h *scriptHost) allow(args [][]byte) (*command.Command, error) {
 		return cmd, command.Error("NOPERM ACL failure in script: " + strings.TrimPrefix(err.Error(), "NOPERM "))
 	}
 	return cmd, nil
+}
+
+// blocks reports whether a command that reads streams asks to wait for more.
+func blocks(cmd *command.Command, args [][]byte) bool {
+	if cmd.Name != "xread" && cmd.Name != "xreadgroup" {
+		return false
+	}
+	for _, a := range args {
+		switch strings.ToLower(string(a)) {
+		case "block":
+			return true
+		case "streams":
+			return false
+		}
+	}
+	return false
 }
 
 // leaves are commands that change no key, but that a script which changes nothing must not call, as in Redis.
