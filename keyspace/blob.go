@@ -262,6 +262,10 @@ func (t *Tx) TakeOver(from *Tx) {
 	for at, payload := range from.supplied {
 		t.Supply(at, payload)
 	}
+	for at, err := range from.refused {
+		t.Refuse(at, err)
+	}
+	clear(from.refused)
 	clear(from.supplied)
 	t.jobs = append(t.jobs, from.jobs...)
 	clear(from.jobs)

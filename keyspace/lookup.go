@@ -181,6 +181,9 @@ func (t *Tx) Fetch(f volume.Fetch) ([]byte, error) {
 	if payload, ok := t.supplied[f.At]; ok && len(payload) == f.Size {
 		return payload, nil
 	}
+	if err, ok := t.refused[f.At]; ok {
+		return nil, err
+	}
 	return t.Miss(f)
 }
 

@@ -35,6 +35,7 @@ type Tx struct {
 	again    bool // the command will be run again: what was supplied is kept
 	misses   []volume.Fetch
 	supplied map[volume.Place][]byte // payloads of records that the caller fetched
+	refused  map[volume.Place]error  // why records could not be fetched
 	jobs     []job                   // transfers that the command needs, and those that it got
 
 	memoKey  *byte // the key hashed last; commands look the same key up several times
@@ -117,7 +118,7 @@ func (t *Tx) End() {
 		}
 		t.held[w] = 0
 	}
-	if (len(t.supplied) > 0 || len(t.jobs) > 0) && !t.again {
+	if (len(t.supplied) > 0 || len(t.refused) > 0 || len(t.jobs) > 0) && !t.again {
 		t.Forget()
 	}
 	t.keys, t.memoKey = nil, nil
@@ -161,12 +162,21 @@ func (t *Tx) Supply(at volume.Place, payload []byte) {
 	t.supplied[at] = payload
 }
 
+// Refuse is Supply for a record that is damaged: the command that needs it runs once more, and names what it belongs to.
+func (t *Tx) Refuse(at volume.Place, err error) {
+	if t.refused == nil {
+		t.refused = make(map[volume.Place]error)
+	}
+	t.refused[at] = err
+}
+
 // Forget drops what was supplied, for a command that will not be run again.
 func (t *Tx) Forget() {
 	if len(t.supplied) > suppliedKeep {
 		t.supplied = nil // clearing it would go on costing what the largest command needed
 	}
 	clear(t.supplied)
+	clear(t.refused)
 	t.forgetJobs()
 }
 

@@ -128,6 +128,8 @@ func (l *loop) arrived(s *session, at volume.Place, payload []byte, err error) {
 	s.fetches--
 	switch {
 	case errors.Is(err, volume.ErrMoved): // by compaction, since the command looked: it runs again and finds the new place
+	case errors.Is(err, volume.ErrCorrupt) && s.tx != nil:
+		s.tx.Refuse(at, err)
 	case err != nil:
 		s.fetchErr = err
 	case s.tx != nil:

@@ -240,13 +240,17 @@ func Groups(t *keyspace.Tx, key []byte, count int) (list []GroupInfo, ok bool, e
 		return nil, false, err
 	}
 	for _, g := range sortedGroups(s.groups) {
-		i := GroupInfo{Name: g.name, Last: g.last, Read: g.read, Lag: s.lag(g), Pending: g.pending.n, List: listed(&g.pending, count)}
-		for _, x := range sortedConsumers(g.consumers) {
-			i.Consumers = append(i.Consumers, ConsumerInfo{x.name, x.pending.n, x.seen, x.active, listed(&x.pending, count)})
-		}
-		list = append(list, i)
+		list = append(list, s.describe(g, count))
 	}
 	return list, true, nil
+}
+
+func (s *stream) describe(g *group, count int) GroupInfo {
+	i := GroupInfo{Name: g.name, Last: g.last, Read: g.read, Lag: s.lag(g), Pending: g.pending.n, List: listed(&g.pending, count)}
+	for _, x := range sortedConsumers(g.consumers) {
+		i.Consumers = append(i.Consumers, ConsumerInfo{x.name, x.pending.n, x.seen, x.active, listed(&x.pending, count)})
+	}
+	return i
 }
 
 func listed(l *pendings, count int) (list []PendingInfo) {

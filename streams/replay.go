@@ -88,7 +88,7 @@ func (q *replaying) entry(v *volume.Volume, r *volume.Record) error {
 		return err
 	}
 	if x.prev >= r.Counter {
-		return fmt.Errorf("entry %s of counter %d follows %d: %w", x.id, r.Counter, x.prev, errRecord)
+		return fmt.Errorf("stream %d: entry %s of record %d follows record %d: %w", x.incarnation, x.id, r.Counter, x.prev, errRecord)
 	}
 	m := meta{id: x.id, counter: r.Counter, place: r.Place, size: uint32(r.Size), blob: r.Kind == KindBlobEntry}
 	if m.blob {

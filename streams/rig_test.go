@@ -113,6 +113,10 @@ func (r *rig) run(t *keyspace.Tx, f func(t *keyspace.Tx) error, begin func(t *ke
 		case errors.Is(err, keyspace.ErrMiss):
 			for _, m := range t.Misses() {
 				p, err := r.v.Read(context.Background(), m)
+				if errors.Is(err, volume.ErrCorrupt) {
+					t.Refuse(m.At, err)
+					continue
+				}
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,10 @@
 package command
 
-import "cvmstore/kvs"
+import (
+	"cvmstore/keyspace"
+	"cvmstore/kvs"
+	"cvmstore/kvs/rdb"
+)
 
 func dumpCommands() []Command {
 	const g = "generic"
@@ -12,6 +16,12 @@ func dumpCommands() []Command {
 }
 
 func cmdDump(c *Ctx) error {
+	switch it, err := c.Tx.Find(c.Args[1]); {
+	case err != nil:
+		return err
+	case it.Type == keyspace.TypeStream:
+		return dumpStream(c)
+	}
 	p, ok, err := kvs.Dump(c.Tx, c.Args[1])
 	if err != nil {
 		return err
@@ -47,7 +57,11 @@ func cmdRestore(c *Ctx) error {
 			o.Expiry += c.Tx.Now() // one beyond all time wraps around and has come already, as in Redis
 		}
 	}
-	if err := kvs.Restore(c.Tx, key, c.Args[3], o); err != nil {
+	restore := kvs.Restore
+	if rdb.IsStream(c.Args[3]) {
+		restore = restoreStream
+	}
+	if err := restore(c.Tx, key, c.Args[3], o); err != nil {
 		return err
 	}
 	c.Reply.OK()
