@@ -76,6 +76,8 @@ type largeClient struct {
 	r     *bufio.Reader
 	piece []byte
 	sink  []byte
+
+	put, fetch string // commands; default SET and GET
 }
 
 const largeTimeout = 5 * time.Minute
@@ -86,7 +88,7 @@ func dialLarge(s *server) (*largeClient, error) {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Now().Add(largeTimeout))
-	c := &largeClient{conn: conn, r: bufio.NewReaderSize(conn, 4096), piece: make([]byte, 1<<20), sink: make([]byte, 256<<10)}
+	c := &largeClient{conn: conn, r: bufio.NewReaderSize(conn, 4096), piece: make([]byte, 1<<20), sink: make([]byte, 256<<10), put: "SET", fetch: "GET"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range c.piece {
 		c.piece[i] = byte(rng.Uint32())
@@ -96,7 +98,7 @@ func dialLarge(s *server) (*largeClient, error) {
 
 // set sends a value and waits for the answer.
 func (c *largeClient) set(key string, bytes int) error {
-	if _, err := fmt.Fprintf(c.conn, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n", len(key), key, bytes); err != nil {
+	if _, err := fmt.Fprintf(c.conn, "*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n", len(c.put), c.put, len(key), key, bytes); err != nil {
 		return err
 	}
 	for left := bytes; left > 0; {
@@ -118,7 +120,7 @@ func (c *largeClient) set(key string, bytes int) error {
 
 // get reads a value and throws it away.
 func (c *largeClient) get(key string, bytes int) error {
-	if _, err := fmt.Fprintf(c.conn, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(key), key); err != nil {
+	if _, err := fmt.Fprintf(c.conn, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(c.fetch), c.fetch, len(key), key); err != nil {
 		return err
 	}
 	line, err := c.r.ReadString('\n')

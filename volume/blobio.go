@@ -15,6 +15,8 @@ type BlobOptions struct {
 	Buffers    int // DMA buffers of the larger size, of all BlobIOs together; default 28
 	Depth      int // chunks that one BlobIO has in flight; default 32
 	Ahead      int // chunks that one reader asks for ahead of its consumer; default 8
+
+	Spin time.Duration // DoTransfer and Wait poll the device for so long before they sleep; default 0
 }
 
 func (o *BlobOptions) setDefaults() {
@@ -56,6 +58,8 @@ type BlobIO struct {
 	spare     map[int][][]byte // private memory for chunks, by size
 	spared    int              // bytes of it
 	chunk     int
+	keyed     *Blob          // whose chunks were read last
+	key       *ioengine.Key  // of it, so that random reads of one blob derive it once
 	counted   ioengine.Stats // of e, as they stand in the volume's
 }
 
@@ -77,7 +81,7 @@ func (v *Volume) NewBlobIO() (*BlobIO, error) {
 		return nil, err
 	}
 	// Its clock stands still while the machine is suspended: that is no time that the device took.
-	e, err := ioengine.New(v.dev, pool, ioengine.Options{Depth: v.opts.Blobs.Depth})
+	e, err := ioengine.New(v.dev, pool, ioengine.Options{Depth: v.opts.Blobs.Depth, Spin: v.opts.Blobs.Spin})
 	if err != nil {
 		return nil, err
 	}
@@ -199,6 +203,18 @@ func (io *BlobIO) putBuffer(b []byte) {
 
 // key derives the key of a blob.
 func (v *Volume) blobKey(b *Blob) (*ioengine.Key, error) { return v.deriveBlobKey(b, labelBlob, 'B') }
+
+// readKey is blobKey for a reader.
+func (io *BlobIO) readKey(b *Blob) (*ioengine.Key, error) {
+	if io.keyed != b {
+		key, err := io.v.blobKey(b)
+		if err != nil {
+			return nil, err
+		}
+		io.keyed, io.key = b, key
+	}
+	return io.key, nil
+}
 
 func (v *Volume) deriveBlobKey(b *Blob, label string, kind byte) (*ioengine.Key, error) {
 	var g [8]byte

@@ -36,7 +36,7 @@ func (bio *BlobIO) NewReader(b *Blob, from, to int64) (*BlobReader, error) {
 		b.Retain()
 		return &BlobReader{io: bio, blob: b, whole: bio.newCompoundReader(b, from, to)}, nil
 	}
-	key, err := bio.v.blobKey(b)
+	key, err := bio.readKey(b)
 	if err != nil {
 		return nil, err
 	}

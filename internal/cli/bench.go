@@ -16,6 +16,7 @@ type benchCommand struct {
 	IO        benchIO        `cmd:"" name:"io" help:"Measure the sealed I/O path of large objects: beside a modelled drive, beside itself without protection, with parts taken away."`
 	Abuse     benchAbuse     `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
 	Large     benchLarge     `cmd:"" help:"Compare large values with redis-server; measure what they do to small ones and to memory."`
+	Files     benchFiles     `cmd:"" help:"Compare files with the device, with redis-server, and with the file system below: streams, random reads, checkpoints, small files."`
 	Memory    benchMemory    `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter   benchCounter   `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 	Freshness benchFreshness `cmd:"" help:"What freshness costs beside durability alone, by the length of epochs (the paper's Figure 11)."`
