@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -95,9 +94,12 @@ func newFilesVolume(ctx context.Context, dev device.Device, blobs volume.BlobOpt
 	return f, nil
 }
 
+// filesBlocksMax bounds the volume: more than any part needs.
+const filesBlocksMax = 1 << 26
+
 // newFilesOnFile makes one in a file of a directory.
 func newFilesOnFile(ctx context.Context, dir string) (*filesVolume, error) {
-	dev, err := filedev.Open(filepath.Join(dir, "volume-files"), filedev.Options{Create: true})
+	dev, err := filedev.Open(filepath.Join(dir, "volume-files"), filedev.Options{Create: true, BlocksMax: filesBlocksMax})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func (f *filesVolume) read(ctx context.Context, name string) (err error) {
 	return nil
 }
 
-// each runs f for n workers at once, each on a thread of its own, and returns how long all took.
+// each runs f for n workers at once and returns how long all took.
 func each(n int, f func(worker int) error) (time.Duration, error) {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -157,8 +159,6 @@ func each(n int, f func(worker int) error) (time.Duration, error) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
 			errs[i] = f(i)
 		}()
 	}
