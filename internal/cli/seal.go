@@ -210,6 +210,9 @@ func (c *sealCommand) begin(ctx context.Context, keys *seal.Keys, name string) (
 	return 0, writeJSON(c.at(sealingName), sealing{Source: name})
 }
 
+// sealGrowth is in what steps a volume grows that is sealed: 256 MiB.
+const sealGrowth device.BlockCount = 1 << 16
+
 // open opens the volume with the simulated counter.
 func (c *sealCommand) open(ctx context.Context, keys *seal.Keys, log zerolog.Logger) (*offline, error) {
 	counter, err := epoch.NewEmbedded(c.at(sealingCount))
@@ -217,7 +220,7 @@ func (c *sealCommand) open(ctx context.Context, keys *seal.Keys, log zerolog.Log
 		return nil, err
 	}
 	dev, err := openDevice(ctx, func() (device.Device, error) {
-		return filedev.Open(c.volume(), filedev.Options{Create: true, BlocksMax: blocksUnlimited, Warn: func(msg string) { log.Warn().Msg(msg) }})
+		return filedev.Open(c.volume(), filedev.Options{Create: true, BlocksMax: blocksUnlimited, Bulk: true, GrowBlocks: sealGrowth, Warn: func(msg string) { log.Warn().Msg(msg) }})
 	})
 	if err != nil {
 		return nil, errors.Join(err, counter.Close())

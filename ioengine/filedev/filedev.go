@@ -35,5 +35,8 @@ type Options struct {
 	// GrowBlocks is the step in which Reserve lays out space; 0: 64 MiB. A step changes the file's size once and takes a
 	// quarter of a second or so; one in a hundred of the commits meanwhile takes about a millisecond longer.
 	GrowBlocks device.BlockCount
-	Warn       func(msg string) // told what is slower or weaker than it should be; nil: nobody
+	// Bulk lays out space by allocating it alone, where the file system can: the first write of a block then costs a change of metadata,
+	// but nothing is written twice. For whoever writes much and waits for no single write.
+	Bulk bool
+	Warn func(msg string) // told what is slower or weaker than it should be; nil: nobody
 }

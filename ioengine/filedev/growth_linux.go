@@ -161,8 +161,12 @@ var errStopped = errors.New("stopped")
 
 // layOut makes blocks from up to to, of which nobody uses any yet, and makes them durable with the size of the file.
 func (d *Device) layOut(from, to device.BlockCount) error {
-	if err := d.allocate(int64(from.Bytes()), int64(to.Bytes())); err != nil {
+	allocated, err := d.allocate(int64(from.Bytes()), int64(to.Bytes()))
+	if err != nil {
 		return err
+	}
+	if d.opts.Bulk && allocated {
+		return nil // the next flush makes the size durable
 	}
 	if err := d.zero(int64(from.Bytes()), int64(to.Bytes())); err != nil {
 		return err
@@ -173,18 +177,19 @@ func (d *Device) layOut(from, to device.BlockCount) error {
 	return nil
 }
 
-// allocate reserves space for the bytes from from to to, and raises the size of the file to to.
-func (d *Device) allocate(from, to int64) error {
-	_, err := retry(func() (int, error) { return 0, unix.Fallocate(d.fd, 0, from, to-from) })
+// allocate reserves space for the bytes from from to to, and raises the size of the file to to. done is false where the file system
+// cannot, and writing zeros has to.
+func (d *Device) allocate(from, to int64) (done bool, err error) {
+	_, err = retry(func() (int, error) { return 0, unix.Fallocate(d.fd, 0, from, to-from) })
 	switch {
 	case err == nil:
-		return nil
+		return true, nil
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return nil // writing the zeros allocates as well
+		return false, nil
 	case isFull(err):
-		return fmt.Errorf("allocate %d bytes: %w: %w", to-from, device.ErrFull, err)
+		return false, fmt.Errorf("allocate %d bytes: %w: %w", to-from, device.ErrFull, err)
 	}
-	return fmt.Errorf("allocate %d bytes: %w", to-from, err)
+	return false, fmt.Errorf("allocate %d bytes: %w", to-from, err)
 }
 
 // zero writes zeros from from to to, with rests for the device.
@@ -239,7 +244,7 @@ func (d *Device) fillHoles() error {
 			data = end // ENXIO: none after the hole
 		}
 		hole, data = hole/device.BlockSize*device.BlockSize, data/device.BlockSize*device.BlockSize
-		if err := d.allocate(hole, data); err != nil {
+		if _, err := d.allocate(hole, data); err != nil {
 			return err
 		}
 		to := min(data, hole+budget)
