@@ -49,6 +49,10 @@ func newRecorder(fail string) (*recorder, *Loader) {
 				continue
 			}
 			r.got = append(r.got, line)
+			if strings.HasPrefix(line, "FBEGIN") {
+				out <- "$2\r\nid\r\n"
+				continue
+			}
 			if fail != "" && strings.HasPrefix(line, fail) {
 				out <- "-ERR no\r\n"
 			} else {
@@ -123,6 +127,29 @@ func TestAnInterruptedLoadSkipsWhatIsThere(t *testing.T) {
 	})
 	if err != nil || len(saved) != 1 || saved[0] != 1 || len(got) != 3 {
 		t.Errorf("checkpoints %v, %q, %v", saved, got, err)
+	}
+}
+
+func TestADirectory(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"b/long": "0123456789abc", "a": "12345", "c": ""} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	warned := ""
+	got, err := load(Dir{Path: dir, piece: 5, Warn: func(m string) { warned = m }}, nil)
+	want := `["FPUT a 12345" "FBEGIN b/long SIZE 13" "FWRITE id 0 01234" "FWRITE id 5 56789" "FWRITE id 10 abc" "FCOMMIT id" "FPUT c "]`
+	if err != nil || fmt.Sprintf("%q", got) != want || !strings.HasPrefix(warned, "1 links") {
+		t.Errorf("%q, %v, %q", got, err, warned)
+	}
+	got, err = load(Dir{Path: dir, Strings: true}, func(l *Loader) { l.Skip = 1 })
+	if want := `["SET b/long 0123456789abc" "SET c "]`; err != nil || fmt.Sprintf("%q", got) != want {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

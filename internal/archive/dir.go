@@ -14,10 +14,12 @@ type Dir struct {
 	Path    string
 	Strings bool
 	Warn    func(msg string)
+
+	piece int64 // tests: see pieceBytes; 0: that
 }
 
-// pieceBytes is what one command carries of a file; a longer one is an upload.
-const pieceBytes = 64 << 20
+// pieceBytes is what one command carries of a file; a longer one is an upload. Each is flushed before the next begins.
+const pieceBytes = 256 << 20
 
 // Load implements Source.
 func (s Dir) Load(l *Loader) error {
@@ -60,16 +62,20 @@ func (s Dir) file(l *Loader, root *os.Root, path string) error {
 	if err != nil {
 		return err
 	}
+	piece := s.piece
+	if piece == 0 {
+		piece = pieceBytes
+	}
 	about, size := fmt.Sprintf("file %.100q", path), info.Size()
 	switch {
 	case s.Strings:
 		return l.DoFrom(about, f, size, []byte("SET"), []byte(path))
-	case size <= pieceBytes:
+	case size <= piece:
 		return l.DoFrom(about, f, size, []byte("FPUT"), []byte(path))
 	}
 	id, err := l.Ask(about, []byte("FBEGIN"), []byte(path), []byte("SIZE"), strconv.AppendInt(nil, size, 10))
-	for at := int64(0); at < size && err == nil; at += pieceBytes {
-		err = l.DoFrom(about, f, min(pieceBytes, size-at), []byte("FWRITE"), []byte(id), strconv.AppendInt(nil, at, 10))
+	for at := int64(0); at < size && err == nil; at += piece {
+		err = l.DoFrom(about, f, min(piece, size-at), []byte("FWRITE"), []byte(id), strconv.AppendInt(nil, at, 10))
 	}
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ type benchCommand struct {
 	Abuse     benchAbuse     `cmd:"" help:"What well-behaved clients notice of others that are not, and what those make the server hold."`
 	Large     benchLarge     `cmd:"" help:"Compare large values with redis-server; measure what they do to small ones and to memory."`
 	Files     benchFiles     `cmd:"" help:"Compare files with the device, with redis-server, and with the file system below: streams, random reads, checkpoints, small files."`
+	Seal      benchSeal      `cmd:"" help:"Seal and unseal offline, beside the device alone, by size."`
 	Memory    benchMemory    `cmd:"" help:"Load keys; print bytes a key and pauses of the garbage collector."`
 	Counter   benchCounter   `cmd:"" help:"Commits a second of the trusted counter service over loopback TLS."`
 	Freshness benchFreshness `cmd:"" help:"What freshness costs beside durability alone, by the length of epochs (the paper's Figure 11)."`
