@@ -156,8 +156,10 @@ const busyRetry = 5 * time.Millisecond
 // releaseAll writes the replies whose level has been reached.
 func (l *loop) releaseAll() {
 	cause := l.vol.Err()
+	now := nanos()
 	for i := len(l.waiting) - 1; i >= 0; i-- {
 		s := l.waiting[i]
+		l.noteWaits(s, now)
 		moved := s.release(l.vol)
 		if cause != nil && len(s.marks) > 0 {
 			n := s.expire(l.vol, l.now, cause, command.Unreached(cause, time.Duration(0)))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cvmstore/resp/command"
+	"cvmstore/volume"
 )
 
 // loopStats are one loop's counters: it alone writes them, INFO reads them from any loop.
@@ -17,6 +18,13 @@ type loopStats struct {
 	expired                     atomic.Uint64
 	blocked                     atomic.Int64
 	perCommand                  []commandStats
+	waits                       [volume.LevelFresh + 1]waitStats // by level
+}
+
+// waitStats say how long replies of a level waited.
+type waitStats struct {
+	nanos   atomic.Uint64
+	buckets [command.Buckets]atomic.Uint64
 }
 
 type commandStats struct {

@@ -39,6 +39,8 @@ type options struct {
 
 	logLevel, logFile, logFormat string
 
+	httpAddr, httpToken string // metrics and the status page
+
 	startup    *startup                                      // what the start takes
 	configFile string                                        // the file that was read; empty: none
 	reopen     func(context.Context) (*volume.Volume, error) // opens the volume, again for DEBUG RELOAD

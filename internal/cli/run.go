@@ -43,6 +43,13 @@ func run(ctx context.Context, o *options, log zerolog.Logger, v *volume.Volume, 
 		return errors.Join(err, closeVolume(v))
 	}
 	server.Start()
+	stopHTTP, err := startHTTP(o, log, server)
+	if err != nil {
+		drain, done := context.WithTimeout(context.Background(), fencedTimeout)
+		defer done()
+		return errors.Join(err, server.Shutdown(drain), closeVolume(v))
+	}
+	defer stopHTTP()
 	if o.startup != nil {
 		o.startup.end("listeners")
 		o.startup.report(log)

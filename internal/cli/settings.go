@@ -119,6 +119,10 @@ func storeSettings() []setting {
 				return nil
 			},
 		},
+		text("http", func(o *options) *string { return &o.httpAddr },
+			"Address of metrics and the status page, HOST:PORT; empty: none. With TLS if there is a TLS port; without, on loopback only."),
+		text("http-token-file", func(o *options) *string { return &o.httpToken },
+			"File with a token that may see them (Authorization: Bearer), beside the users who may run INFO; empty: none."),
 		{
 			name: "loglevel", kind: resp.KindEnum, def: "notice", values: logLevels(),
 			help: "How much is logged.",
