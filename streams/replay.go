@@ -344,14 +344,14 @@ func (s *stream) settleEntries(q *replaying, d *volume.Delta) error {
 			if m.counter <= g.last {
 				return nil // deleted
 			}
-			if err := s.follows(&k, g.prev, "the deleted entries of record", g.first); err != nil {
-				return err
+			if !s.joins(&k, g.prev) {
+				return s.missing(&k, g.prev, "the deleted entries of record", g.first)
 			}
 			k.end = g.last
 			k.gaps++
 		}
-		if err := s.follows(&k, prev, "entry "+m.id.String()+" of record", m.counter); err != nil {
-			return err
+		if !s.joins(&k, prev) {
+			return s.missing(&k, prev, "entry "+m.id.String()+" of record", m.counter)
 		}
 		if k.end != 0 && !k.id.Less(m.id) {
 			return fmt.Errorf("entry %s follows entry %s", m.id, k.id)
@@ -370,19 +370,20 @@ func (s *stream) settleEntries(q *replaying, d *volume.Delta) error {
 		return err
 	}
 	for ; k.gaps < len(s.gaps); k.gaps++ {
-		if err := s.follows(&k, s.gaps[k.gaps].prev, "the deleted entries of record", s.gaps[k.gaps].first); err != nil {
-			return err
+		if g := &s.gaps[k.gaps]; !s.joins(&k, g.prev) {
+			return s.missing(&k, g.prev, "the deleted entries of record", g.first)
 		}
 		k.end = s.gaps[k.gaps].last
 	}
 	return s.settleEnd(&k)
 }
 
-// follows checks that nothing is missing between what came last and what names prev as its predecessor.
-func (s *stream) follows(k *chain, prev volume.Counter, what string, c volume.Counter) error {
-	if k.end == 0 && prev < s.head.low || k.end != 0 && prev == k.end {
-		return nil
-	}
+// joins checks that nothing is missing between what came last and what names prev as its predecessor.
+func (s *stream) joins(k *chain, prev volume.Counter) bool {
+	return k.end == 0 && prev < s.head.low || k.end != 0 && prev == k.end
+}
+
+func (s *stream) missing(k *chain, prev volume.Counter, what string, c volume.Counter) error {
 	return fmt.Errorf("%s %d follows record %d, which is missing: the one before is %d (%s)", what, c, prev, k.end, k.id)
 }
 
