@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strconv"
@@ -82,9 +83,16 @@ func ParseID(b []byte, seq uint64) (ID, error) {
 	return ID{ms, seq}, nil
 }
 
-// parseUint reads a decimal as Redis does: leading zeros are none.
+// idTextMax is the longest text that Redis takes for an ID.
+const idTextMax = 127
+
+// parseUint reads a decimal as Redis does: with spaces before it, a plus sign, and leading zeros.
 func parseUint(b []byte) (n uint64, ok bool) {
-	if len(b) == 0 || len(b) > 20 || b[0] == '0' && len(b) > 1 {
+	b = bytes.TrimLeft(b, " \t\n\v\f\r")
+	if len(b) > 1 && b[0] == '+' {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > idTextMax {
 		return 0, false
 	}
 	for _, c := range b {

@@ -275,21 +275,16 @@ func parseIDs(args [][]byte) ([]streams.ID, error) {
 }
 
 func cmdXDel(c *Ctx) error {
-	n, err := 0, c.checkStream(c.Args[1])
-	if err != nil {
-		return err
+	n := 0
+	_, ok, err := streams.Stat(c.Tx, c.Args[1])
+	if err != nil || !ok { // without a key the IDs are not looked at
+		return intReply(c, 0, err)
 	}
 	ids, err := parseIDs(c.Args[2:])
 	if err == nil {
 		n, err = streams.Delete(c.Tx, c.Args[1], ids)
 	}
 	return intReply(c, int64(n), err)
-}
-
-// checkStream refuses a key of another type before the arguments are looked at.
-func (c *Ctx) checkStream(key []byte) error {
-	_, err := streams.Len(c.Tx, key)
-	return err
 }
 
 func cmdXTrim(c *Ctx) error {

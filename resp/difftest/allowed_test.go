@@ -77,6 +77,9 @@ func undump(reply string) (string, bool) {
 	if !ok {
 		return "", false
 	}
+	if rdb.IsStream([]byte(p)) {
+		return canonicalStream([]byte(p))
+	}
 	v, err := rdb.ParseValue([]byte(p), 1<<20)
 	return canonical(&v), err == nil
 }

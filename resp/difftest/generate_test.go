@@ -11,6 +11,7 @@ type generator struct {
 	rng      *rand.Rand
 	payloads []string // of DUMP, from the oracle
 	queueing bool     // it has said MULTI
+	entry    int      // of a stream: the newest ID
 }
 
 func (g *generator) one(of ...string) string { return of[g.rng.IntN(len(of))] }
@@ -74,7 +75,7 @@ func (g *generator) next() []string {
 	cmd := g.plain()
 	// Of a SCAN, the cursor and where it stops are each server's own; a pop or pick without its count takes a random one; large
 	// scores have 17 digits in some of the oracle's replies and the shortest form in others.
-	own := strings.HasSuffix(cmd[0], "SCAN") || cmd[0] == "SPOP" || strings.Contains(cmd[0], "RAND") || cmd[0][0] == 'Z'
+	own := strings.HasSuffix(cmd[0], "SCAN") || cmd[0] == "SPOP" || strings.Contains(cmd[0], "RAND") || cmd[0][0] == 'Z' || cmd[0][0] == 'X' && g.chance(2)
 	for !own && !strings.HasPrefix(cmd[1%len(cmd)], "y") && g.chance(25) {
 		i := 1 + g.rng.IntN(len(cmd))
 		switch {
@@ -83,7 +84,9 @@ func (g *generator) next() []string {
 		case g.chance(4):
 			cmd = append(cmd[:i:i], cmd[i+1:]...)
 		default:
-			cmd[i] = g.one(odd...)
+			if cmd[i] = g.one(odd...); cmd[i] == "*" && cmd[0] == "XADD" {
+				cmd[i] = "-"
+			}
 		}
 	}
 	if g.chance(10) {
@@ -98,6 +101,8 @@ func (g *generator) plain() []string {
 		return g.sessionCommand()
 	case g.chance(10):
 		return g.hllCommand()
+	case *streamed && g.chance(2):
+		return g.streamCommand()
 	case *collections && g.chance(2):
 		return g.collectionCommand()
 	}
