@@ -402,3 +402,55 @@ func TestAPartySealsForAnAttestedVM(t *testing.T) {
 		}
 	}
 }
+
+// Streams go in by an append-only file, and come out with their groups and what waits in them.
+func TestSealedStreams(t *testing.T) {
+	source, target := startRedis(t), startRedis(t)
+	for i := range 30 {
+		source.cli("XADD", "s", fmt.Sprint(i+1, "-1"), "field", fmt.Sprint("value", i))
+	}
+	source.cli("XDEL", "s", "30-1", "5-1")
+	source.cli("XTRIM", "s", "MAXLEN", "25")
+	source.cli("XGROUP", "CREATE", "s", "g", "0")
+	source.cli("XREADGROUP", "GROUP", "g", "reader", "COUNT", "7", "STREAMS", "s", ">")
+	source.cli("XACK", "s", "g", "8-1")
+	source.cli("XGROUP", "CREATECONSUMER", "s", "g", "idle one")
+	source.cli("XGROUP", "CREATE", "empty", "g", "$", "MKSTREAM")
+	look := func(r *realRedis) string {
+		said := r.cli("DEBUG", "DIGEST")
+		for _, stream := range []string{"s", "empty"} {
+			info := strings.Fields(r.cli("XINFO", "STREAM", stream))
+			for i, f := range info {
+				switch f {
+				case "length", "last-generated-id", "max-deleted-entry-id", "entries-added", "groups":
+					said += " " + f + " " + info[i+1]
+				}
+			}
+			said += " " + r.cli("XINFO", "GROUPS", stream)
+		}
+		for _, w := range strings.Split(r.cli("XPENDING", "s", "g", "-", "+", "100"), "\n") {
+			if !strings.Contains(w, "-") && w != "reader" && w != "1" { // the time since delivery
+				w = "idle"
+			}
+			said += " " + w
+		}
+		return said
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	cli(t, "seal", filepath.Join(source.dir, "appendonlydir"), "--dir", at("d"))
+	cli(t, "unseal", "--dir", at("d"), at("resp"))
+	target.pipe(at("resp"))
+	want := look(source)
+	if got := look(target); got != want {
+		t.Errorf("through a RESP stream:\n%s\nwant\n%s", got, want)
+	}
+	cli(t, "unseal", "--dir", at("d"), "--format", "jsonl", at("lines.jsonl"))
+	cli(t, "seal", at("lines.jsonl"), "--dir", at("lines"))
+	cli(t, "unseal", "--dir", at("lines"), at("resp2"))
+	target.cli("FLUSHALL")
+	target.pipe(at("resp2"))
+	if got := look(target); got != want {
+		t.Errorf("through JSON lines:\n%s\nwant\n%s", got, want)
+	}
+}

@@ -96,7 +96,8 @@ func TestJSONLines(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"no JSON": `x`, "two values": `{"key":"k","type":"string","value":"v"} {}`, "an unknown field": `{"key":"k","type":"string","value":"v","ttl":1}`,
-		"an unknown type": `{"key":"k","type":"stream","value":[]}`, "a list as a string": `{"key":"k","type":"string","value":["v"]}`,
+		"an unknown type": `{"key":"k","type":"stream","value":[]}`, "another command": `{"key":"k","type":"command","value":["FLUSHALL","k"]}`,
+		"a command for another key": `{"key":"k","type":"command","value":["XADD","l","*","f","v"]}`, "a list as a string": `{"key":"k","type":"string","value":["v"]}`,
 		"an empty list": `{"key":"k","type":"list","value":[]}`, "half a pair": `{"key":"k","type":"hash","value":["f"]}`,
 		"a score too few": `{"key":"k","type":"zset","value":["a"]}`, "scores of a set": `{"key":"k","type":"set","value":["a"],"scores":[1]}`,
 		"no score": `{"key":"k","type":"zset","value":["a"],"scores":["x"]}`, "no base64": `{"key":"*","type":"string","value":"v","base64":true}`,

@@ -17,6 +17,8 @@ import (
 type Sink interface {
 	String(p *rdb.Part, r io.Reader, size int64) error
 	Part(p *rdb.Part) error
+	// Command takes one of the commands that make a key of a type without parts: p names the key, and says whether it is its first or last.
+	Command(p *rdb.Part, args [][]byte) error
 	// File takes a file; meta has keys and values in turn.
 	File(name []byte, meta [][]byte, r io.Reader, size int64) error
 	// Close is called when everything was written.
@@ -222,6 +224,8 @@ func (e *Exporter) key(db int, name []byte, sink Sink) error {
 	case "hash":
 		p.Kind = rdb.KindHash
 		return e.pages(p, sink, func(_ int64, cursor string) (reply, string, error) { return e.scan("HSCAN", key, cursor) })
+	case "stream":
+		return e.stream(p, sink)
 	case "none": // it has expired since
 		return nil
 	}

@@ -23,7 +23,9 @@ import (
 //
 //	{"key": "dir/name", "type": "file", "value": "content", "meta": ["key", "value"]}
 //
-// expiry is in milliseconds since 1970. "more": true says that the line adds to the key of the line before, as large collections are
+//	{"key": "x", "type": "command", "value": ["XADD", "x", "1-1", "field", "value"]}
+//
+// The last form is how streams travel: the key is deleted, then the commands that make it are carried out. expiry is in milliseconds since 1970. "more": true says that the line adds to the key of the line before, as large collections are
 // written. "base64": true says that key and values are in base64, for bytes that are no text. Infinite scores are 1e999.
 type line struct {
 	DB     int             `json:"db,omitempty"`
@@ -70,9 +72,7 @@ func (s JSONLines) Load(l *Loader) error {
 			continue
 		}
 		if file != nil {
-			if err = l.Do(fmt.Sprintf("file %.100q", file[1]), file...); err == nil {
-				err = l.Item()
-			}
+			err = l.jsonCommand(p, file)
 		} else {
 			err = l.jsonPart(p)
 		}
@@ -80,6 +80,22 @@ func (s JSONLines) Load(l *Loader) error {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
+}
+
+// jsonCommand sends a command, which may be one of several that make a key.
+func (l *Loader) jsonCommand(p *rdb.Part, args [][]byte) error {
+	about := fmt.Sprintf("%s of %.100q", args[0], p.Key)
+	err := l.Select(p.DB)
+	if err == nil && p.First && string(args[0]) != "FPUT" {
+		err = l.Do(about, []byte("DEL"), p.Key)
+	}
+	if err == nil {
+		err = l.Do(about, args...)
+	}
+	if err == nil && p.First {
+		err = l.Item()
+	}
+	return err
 }
 
 // jsonPart sends a line's part. A line may name a key that an earlier one named: it replaces it.
@@ -143,12 +159,12 @@ func parseLine(text []byte) (p *rdb.Part, file [][]byte, err error) {
 		return nil, nil, errors.New("more than one value")
 	}
 	kind, ok := kindNames[in.Type]
-	if !ok && in.Type != fileType {
-		return nil, nil, fmt.Errorf("type %.20q: want string, list, set, hash, zset or file", in.Type)
+	if !ok && in.Type != fileType && in.Type != commandType {
+		return nil, nil, fmt.Errorf("type %.20q: want string, list, set, hash, zset, file or command", in.Type)
 	}
 	p = &rdb.Part{DB: in.DB, Expiry: in.Expiry, First: !in.More, Last: true, Value: rdb.Value{Kind: kind}}
 	var items []string
-	if kind == rdb.KindString {
+	if in.Type == "string" || in.Type == fileType {
 		var one string
 		if err := json.Unmarshal(in.Value, &one); err != nil {
 			return nil, nil, fmt.Errorf("value: %w", err)
@@ -171,6 +187,12 @@ func parseLine(text []byte) (p *rdb.Part, file [][]byte, err error) {
 		}
 		p.Items = append(p.Items, b)
 	}
+	if in.Type == commandType {
+		if in.Expiry != 0 || len(in.Scores)+len(in.Meta) > 0 || len(p.Items) < 2 || !madeOf(p) {
+			return nil, nil, errors.New("not a command that makes a stream of that key")
+		}
+		return p, p.Items, nil
+	}
 	if in.Type != fileType {
 		if len(in.Meta) > 0 {
 			return nil, nil, errors.New("meta is for files")
@@ -183,7 +205,16 @@ func parseLine(text []byte) (p *rdb.Part, file [][]byte, err error) {
 	return p, putFile(p.Key, p.Items[0], p.Items[1:]), nil
 }
 
-const fileType = "file"
+const (
+	fileType    = "file"
+	commandType = "command"
+)
+
+// madeOf reports whether a command is one of those that make the stream of p's key.
+func madeOf(p *rdb.Part) bool {
+	at, ok := map[string]int{"XADD": 1, "XSETID": 1, "XGROUP": 2, "XCLAIM": 1, "PEXPIREAT": 1, "TYPE": 1}[string(p.Items[0])]
+	return ok && len(p.Items) > at && bytes.Equal(p.Items[at], p.Key)
+}
 
 // putFile is the command that stores a file.
 func putFile(name, content []byte, meta [][]byte) [][]byte {

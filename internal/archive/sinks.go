@@ -62,6 +62,14 @@ func (s *RESP) File(name []byte, meta [][]byte, r io.Reader, size int64) error {
 	return err
 }
 
+// Command implements Sink.
+func (s *RESP) Command(p *rdb.Part, args [][]byte) error {
+	s.selectDB(p)
+	s.command(args...)
+	_, err := s.W.Write(nil)
+	return err
+}
+
 func (s *RESP) selectDB(p *rdb.Part) {
 	if p.DB != s.db {
 		s.db = p.DB
@@ -111,6 +119,11 @@ func (s *Lines) File(name []byte, meta [][]byte, r io.Reader, size int64) error 
 		return err
 	}
 	return s.write(line{Type: fileType}, name, append([][]byte{b}, meta...), nil)
+}
+
+// Command implements Sink.
+func (s *Lines) Command(p *rdb.Part, args [][]byte) error {
+	return s.write(line{Type: commandType, DB: p.DB, More: !p.First}, p.Key, args, nil)
 }
 
 // Part implements Sink.
@@ -198,8 +211,11 @@ func NewFiles(dir string) (*Files, error) {
 
 // Part implements Sink.
 func (s *Files) Part(p *rdb.Part) error {
-	return fmt.Errorf("%w: a collection is no file; export it as a RESP stream or as JSON lines", ErrType)
+	return fmt.Errorf("%w: a collection or a stream is no file; export it as a RESP stream or as JSON lines", ErrType)
 }
+
+// Command implements Sink.
+func (s *Files) Command(p *rdb.Part, _ [][]byte) error { return s.Part(p) }
 
 // String implements Sink. The file appears under its name when it is complete.
 func (s *Files) String(p *rdb.Part, r io.Reader, size int64) error {

@@ -208,7 +208,8 @@ func (discard) String(_ *rdb.Part, r io.Reader, _ int64) error {
 	_, err := io.Copy(io.Discard, r)
 	return err
 }
-func (discard) Part(*rdb.Part) error { return nil }
+func (discard) Command(*rdb.Part, [][]byte) error { return nil }
+func (discard) Part(*rdb.Part) error              { return nil }
 func (discard) File(_ []byte, _ [][]byte, r io.Reader, _ int64) error {
 	_, err := io.Copy(io.Discard, r)
 	return err
