@@ -72,6 +72,8 @@ type blobTable struct {
 
 	nodes nodeCache
 
+	compounds uint64 // made by this generation
+
 	pool *ioengine.Pool // of all BlobIOs; nil until the first
 	idle []*BlobIO      // of DoTransfer
 

@@ -43,16 +43,11 @@ func (v *Volume) newBlob(size int64, log uint8, tree bool) (*Blob, error) {
 	}
 	b.extents = extents
 	b.tags = make([]ioengine.Tag, b.tagCount())
-	t.nameLocked(v, b)
-	return b, nil
-}
-
-// nameLocked gives a new blob its random bytes, drawn again once in 2^64 times. The caller leads, too.
-func (t *blobTable) nameLocked(v *Volume, b *Blob) {
-	for b.ID() == 0 || t.live[b.ID()] != nil {
+	for b.ID() == 0 || t.live[b.ID()] != nil { // drawn again once in 2^64 times
 		v.random.read(b.life[:])
 	}
 	t.live[b.ID()] = b
+	return b, nil
 }
 
 // blobReserve is what a blob must leave free: one more roll of the journal, and the reserve of rolls (roll.go).

@@ -13,7 +13,7 @@ import (
 //
 //	 0   8  size, bytes: the sum of its pieces   truncation, extension
 //	 8   8  generation that made it
-//	16  32  random bytes                         its name in memory
+//	16  32  a hash of generation and number      its name in memory
 //	48   1  zero
 //	49   1  2
 //	50   2  zero
@@ -70,15 +70,20 @@ func (v *Volume) Compound(attrs []byte, pieces ...CompoundPiece) (*Blob, error) 
 	if len(pieces) == 0 || len(c.parts) > compoundPartsMax || len(attrs) > compoundAttrsMax || c.size() > v.MaxRecord() {
 		return nil, fmt.Errorf("%d parts in %d pieces: %w", len(c.parts), len(pieces), ErrTooLarge)
 	}
-	v.leader.Lock() // the generator is the leader's
-	defer v.leader.Unlock()
 	t := &v.blobs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range c.parts {
 		p.refs++
 	}
-	t.nameLocked(v, b)
+	// Its name seals nothing, so it need not come from the generator, which is the leader's: that lock must not be taken here, inside
+	// of a batch.
+	for b.ID() == 0 || t.live[b.ID()] != nil {
+		t.compounds++
+		name := le.AppendUint64(le.AppendUint64([]byte("compound"), uint64(v.gen)), t.compounds)
+		v.ItemHash(storeVolume, name, 0).put(b.life[:])
+	}
+	t.live[b.ID()] = b
 	return b, nil
 }
 
