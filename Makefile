@@ -108,3 +108,15 @@ soak: setup ## Hours: SEEDS (120000: 20000 and more of each mode) of the simulat
 .PHONY: clean
 clean: ## Remove what was built (never data)
 	rm -rf bin
+
+.PHONY: deb
+deb: ## Build a Debian package in ./dist, with unit, manual page, completions
+	@bash scripts/release.sh deb
+
+.PHONY: reproducible
+reproducible: ## Check that two clean builds, in two places, agree bit for bit
+	@bash scripts/release.sh check
+
+.PHONY: sbom
+sbom: ## Write what the program is made of to ./dist (CycloneDX)
+	@bash scripts/release.sh sbom

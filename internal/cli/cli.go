@@ -22,7 +22,11 @@ type commands struct {
 	Nvme      nvmeCommand      `cmd:"" help:"Look at NVMe controllers, and hand them over to this program's own driver."`
 	File      fileCommand      `cmd:"" help:"Store and fetch files of a server."`
 	Bench     benchCommand     `cmd:"" help:"Measure this machine beside other programs."`
-	Version   versionCommand   `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
+	Doctor    doctorCommand    `cmd:"" help:"Look at what this machine offers, and say what to do for what is missing."`
+
+	Completion completionCommand `cmd:"" help:"Print completions for a shell."`
+	Man        manCommand        `cmd:"" help:"Print the manual page."`
+	Version    versionCommand    `cmd:"" help:"Print the version, the Go version and the cipher implementations in use."`
 }
 
 // streams is where a command prints.
