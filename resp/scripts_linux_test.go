@@ -48,6 +48,9 @@ func TestScriptIsOneBatch(t *testing.T) {
 	if after-before < 2000 {
 		t.Fatalf("%d changes of 2000", after-before)
 	}
+	r = newRig(t, rigOptions{config: func(c *Config) { c.DebugCommand = "yes" }}) // whose volume nobody has looked at before it is opened again
+	c = r.dial()
+	c.want("$4\r\n2000\r\n", "EVAL", incrementMany, "1", "n", "2000")
 	if got := c.do("EVAL", "redis.call('set','half',1) redis.call('nosuch')", "0"); !strings.HasPrefix(got, "-ERR Unknown Redis command called from script script: ") {
 		t.Errorf("%q", got)
 	}

@@ -21,7 +21,6 @@ import (
 type liar struct {
 	*keyspace.Space
 	records []volume.Record // of streams, in the order in which they came
-	hold    bool
 }
 
 func (l *liar) Replay(v *volume.Volume, r volume.Record) error {

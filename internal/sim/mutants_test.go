@@ -12,7 +12,7 @@ import (
 	"cvmstore/internal/mutant"
 )
 
-var mutantTimeFlag = flag.Duration("sim.mutanttime", 20*time.Second, "how long TestMutants tries seeds on one mutant")
+var mutantTimeFlag = flag.Duration("sim.mutanttime", 90*time.Second, "how long TestMutants tries seeds on one mutant")
 
 // mutantNames are the mutants that this package hunts.
 var mutantNames = map[mutant.ID]string{

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ var store = [16]byte{7}
 
 // vm is a server that attests itself, and what a test changes of it.
 type vm struct {
+	mu       sync.Mutex // guards config
 	t        *testing.T
 	platform *simulated.Platform
 	cert     tls.Certificate
@@ -81,7 +83,10 @@ func newVM(t *testing.T, dir string) *vm {
 
 func (v *vm) serve(raw net.Conn) {
 	defer raw.Close() //nolint:errcheck // ends with the test
-	c := tls.Server(raw, v.config)
+	v.mu.Lock()
+	config := v.config
+	v.mu.Unlock()
+	c := tls.Server(raw, config)
 	in := bufio.NewReader(c)
 	for {
 		var args []string
@@ -200,6 +205,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"another store":      {change: func(*vm, *vm) {}, store: &other, want: "store"},
 		"no attested server": {change: func(v, _ *vm) { v.evidence = say("-ERR unknown command\r\n") }, want: "no evidence"},
 		"TLS 1.2": {change: func(v, _ *vm) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
 			v.config = &tls.Config{Certificates: []tls.Certificate{v.cert}, MaxVersion: tls.VersionTLS12}
 		}, want: "protocol version"},
 		"an old nonce": {change: func(v, _ *vm) {
