@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -31,14 +29,7 @@ type backupCommand struct {
 
 // Run copies.
 func (c *backupCommand) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	if err := prepareDir(c.To, log); err != nil {
 		return err
@@ -96,14 +87,7 @@ type restoreCommand struct {
 
 // Run puts the copy in the volume's place, and has the counter accept it. Everything that was committed since is given up.
 func (c *restoreCommand) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	if err := errors.Join(prepareDir(c.Dir, log), c.check(&c.sealedDir)); err != nil {
 		return err

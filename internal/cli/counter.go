@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -58,14 +56,7 @@ type counterServe struct {
 
 // Run serves until a signal.
 func (c *counterServe) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	return c.run(ctx, log)
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/rs/zerolog"
 )
@@ -26,11 +29,23 @@ func openLog(o *options, errOut io.Writer) (zerolog.Logger, func() error, error)
 		}
 		out, closeFile = f, f.Close
 	}
+	return newLog(out, o.logFormat).Level(zerologLevels[o.logLevel]), closeFile, nil
+}
+
+// newLog returns a logger that writes in a format: console, json, or auto.
+func newLog(out io.Writer, format string) zerolog.Logger {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
-	if o.logFormat == "console" || o.logFormat == "auto" && isTerminal(out) {
+	if format == "console" || format == "auto" && isTerminal(out) {
 		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "2006-01-02 15:04:05.000", NoColor: !isTerminal(out) || os.Getenv("NO_COLOR") != ""}
 	}
-	return zerolog.New(out).Level(zerologLevels[o.logLevel]).With().Timestamp().Logger(), closeFile, nil
+	return zerolog.New(out).With().Timestamp().Logger()
+}
+
+// begin returns what a command needs that runs until it is done or a signal comes: a context, a logger on standard error, and what
+// ends both.
+func (s *streams) begin(logFormat string) (context.Context, zerolog.Logger, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	return ctx, newLog(s.err, logFormat).Level(zerologLevels[defaultOptions().logLevel]), stop
 }
 
 func isTerminal(w io.Writer) bool {

@@ -111,12 +111,7 @@ func (p *party) record(event, store string) error {
 
 // quietParty opens the directory for a command that says on standard error what there is to say.
 func (d *provisionDir) quietParty(s *streams) (*party, error) {
-	o := defaultOptions()
-	log, _, err := openLog(&o, s.err)
-	if err != nil {
-		return nil, err
-	}
-	return d.open(log)
+	return d.open(newLog(s.err, "auto").Level(zerologLevels[defaultOptions().logLevel]))
 }
 
 type provisionCreate struct {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,14 +43,7 @@ type proxy struct {
 
 // Run serves until a signal.
 func (c *proxyCommand) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	d, err := c.dialer()
 	if err != nil {

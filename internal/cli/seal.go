@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -40,14 +38,7 @@ type sealing struct {
 
 // Run seals, and registers what came out.
 func (c *sealCommand) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	if err := prepareDir(c.Dir, log); err != nil {
 		return err

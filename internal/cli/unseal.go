@@ -10,9 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -40,14 +38,7 @@ type unsealCommand struct {
 
 // Run writes everything.
 func (c *unsealCommand) Run(s *streams) error {
-	o := defaultOptions()
-	o.logFormat = c.LogFormat
-	log, closeLog, err := openLog(&o, s.err)
-	if err != nil {
-		return err
-	}
-	defer closeLog() //nolint:errcheck // standard error
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, log, stop := s.begin(c.LogFormat)
 	defer stop()
 	_ = forbidDumps(log) // it has warned
 	keys, err := c.keys(false, "unseal", log)
