@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"slices"
+
 	"cvmstore/internal/mutant"
 	"cvmstore/volume"
 )
@@ -212,14 +214,21 @@ func (w *writer) flush(tb *table, c volume.Counter, at volume.Place) {
 	}
 }
 
-// assign gives a database its table, since c. The table's own keys and sum stay as they are.
-func (w *writer) assign(db int, tb *table, c volume.Counter) {
-	old := w.s.swapped[db]
+// assign gives a database its table, since c, by the record at at. The table's own keys and sum stay as they are.
+func (w *writer) assign(db int, tb *table, c volume.Counter, at volume.Place) {
+	old, place := w.s.swapped[db], w.s.swapPlace[db]
 	if old >= c {
+		if old == c { // compaction had moved it
+			w.s.swapPlace[db] = max(place, at)
+		}
 		return
 	}
+	w.s.swapPlace[db] = at
 	if old != 0 && w.l != nil {
 		w.l.Remove(w.databaseHash(db))
+		if !slices.Contains(w.s.swapPlace, place) { // the other database does not have it from that record either
+			w.l.Dead(place, swapSize)
+		}
 	}
 	w.s.tables[db], w.s.swapped[db] = tb, c
 	if w.l != nil {

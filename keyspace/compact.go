@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"slices"
+
 	"cvmstore/internal/mutant"
 	"cvmstore/volume"
 )
@@ -128,7 +130,7 @@ func (m *moving) needed() bool {
 	case KindFlush:
 		return m.tb.flushed == c && m.tb.flushPlace == at && m.v.Lists(0, at)
 	case KindSwap:
-		return m.s.swapped[m.sw.db[0]] == c || m.s.swapped[m.sw.db[1]] == c
+		return slices.ContainsFunc(m.sw.db[:], func(db uint16) bool { return m.s.swapped[db] == c && m.s.swapPlace[db] == at })
 	}
 	e := m.p.entry()
 	switch m.r.Kind {
@@ -147,6 +149,12 @@ func (m *moving) point(at volume.Place) {
 	switch m.r.Kind {
 	case KindFlush:
 		m.tb.flushPlace = at
+	case KindSwap:
+		for _, db := range m.sw.db {
+			if m.s.swapped[db] == m.r.Counter {
+				m.s.swapPlace[db] = at
+			}
+		}
 	case KindPut, KindPutBlob, KindDelete:
 		e := m.p.entry()
 		first := e.first()

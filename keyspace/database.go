@@ -92,10 +92,10 @@ func (t *Tx) Swap(a, b int) error {
 		return err
 	}
 	ta, tb := t.w.s.tables[a], t.w.s.tables[b]
-	payload, c, _ := t.append(KindSwap, swapSize)
+	payload, c, at := t.append(KindSwap, swapSize)
 	encodeSwap(payload, &swap{db: [2]uint16{uint16(a), uint16(b)}, table: [2]uint16{tb.number, ta.number}})
-	t.w.assign(a, tb, c)
-	t.w.assign(b, ta, c)
+	t.w.assign(a, tb, c, at)
+	t.w.assign(b, ta, c, at)
 	t.Use(t.db)
 	for _, db := range []int{a, b} {
 		t.touchDatabase(db, c, ta, tb)

@@ -146,7 +146,7 @@ func (w *writer) replaySwap(r volume.Record) error {
 		if err != nil {
 			return err
 		}
-		w.assign(int(sw.db[i]), tb, r.Counter)
+		w.assign(int(sw.db[i]), tb, r.Counter, r.Place)
 	}
 	return nil
 }

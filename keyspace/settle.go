@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"cvmstore/volume"
@@ -46,6 +47,9 @@ func (s *Space) Settle(v *volume.Volume, d *volume.Delta) error {
 	for db, c := range s.swapped {
 		if c != 0 {
 			d.Add(w.databaseHash(db))
+			if slices.Index(s.swapPlace, s.swapPlace[db]) == db { // two databases have it from one record
+				d.Live(s.swapPlace[db], swapSize)
+			}
 		}
 	}
 	for _, x := range s.elements {

@@ -54,14 +54,15 @@ type Space struct {
 	v    *volume.Volume
 	seed maphash.Seed
 
-	stripes  [stripeCount]stripe
-	tables   []*table         // by database; guarded by all stripes
-	swapped  []volume.Counter // by database: the newest swap that gave it its table; guarded by all stripes
-	numbered []*table         // by slot: that is by number, then the private ones; never changes
-	types    [typesMax]Type
-	sizers   []Sizer // of types
-	elements []elementKinds
-	system   *System
+	stripes   [stripeCount]stripe
+	tables    []*table         // by database; guarded by all stripes
+	swapped   []volume.Counter // by database: the newest swap that gave it its table; guarded by all stripes
+	swapPlace []volume.Place   // where the record of that swap lies
+	numbered  []*table         // by slot: that is by number, then the private ones; never changes
+	types     [typesMax]Type
+	sizers    []Sizer // of types
+	elements  []elementKinds
+	system    *System
 
 	replayMu sync.Mutex    // recovery: flushes and swaps
 	base     int64         // store time of Attach, ms, at which the access clock began
@@ -134,6 +135,7 @@ func (s *Space) Reset() {
 	}
 	s.numbered = slices.Clone(s.tables)
 	s.swapped = make([]volume.Counter, len(s.tables))
+	s.swapPlace = make([]volume.Place, len(s.tables))
 	for i := range s.stripes {
 		st := &s.stripes[i]
 		st.dirs = make([]*directory, len(s.tables))
