@@ -107,7 +107,7 @@ func (v *Volume) refuseVictim(err error) error {
 	c.refused[c.victim] = true
 	c.stats.failed.Add(1)
 	err = fmt.Errorf("compaction of the segment at block %d: %w", c.victim.lba, err)
-	v.log.Error().Err(err).Msg("a segment stays as it is: run cvmstore check")
+	v.log.Error().Err(err).Msg("a segment stays as it is: see CvmstoreSegmentsUnreadable in docs/OPERATIONS.md")
 	c.victim, c.live = nil, nil
 	return err
 }
