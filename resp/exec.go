@@ -232,7 +232,7 @@ func (l *loop) perform(s *session, c *command.Ctx) (seen volume.Counter, err err
 		c.Tx = s.tx
 	}
 	c.Loose = c.Cmd.Flags&command.NoLevel != 0
-	switch c.Cmd.Locks {
+	switch c.Cmd.LocksFor(c.Args) {
 	case command.LockKeys:
 		l.srv.space.Begin(c.Tx, s.DB, c.Keys())
 	case command.LockAll:

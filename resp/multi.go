@@ -75,7 +75,7 @@ func (l *loop) queueUp(s *session, c *command.Ctx) error {
 	s.Queued++
 	if !m.spoiled {
 		m.queue = append(m.queue, q)
-		switch c.Cmd.Locks {
+		switch c.Cmd.LocksFor(q.args) {
 		case command.LockKeys:
 			m.keys = append(m.keys, command.KeysOf(q.cmd, q.args)...)
 		case command.LockAll, command.LockSelf, command.LockScript:

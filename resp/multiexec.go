@@ -201,7 +201,7 @@ func (l *loop) enter(c *command.Ctx, q *queued) {
 		c.Resume = command.ResumeTimeout // nothing waits inside a batch
 	}
 	var keys [][]byte
-	if q.cmd.Locks == command.LockKeys {
+	if q.cmd.LocksFor(q.args) == command.LockKeys {
 		keys = c.Keys()
 	}
 	c.Tx.Part(c.S.DB, keys)

@@ -34,7 +34,7 @@ Made from the command table (` + "`resp/command`" + `): do not edit. Replies and
 listed below. *Arity* counts the command's name; a negative number means: at least so many. *Keys* are first, last, step.
 
 `)
-	for _, group := range []string{"string", "hash", "list", "set", "sorted-set", "stream", "bitmap", "hyperloglog", "generic", "transactions", "pubsub", "connection", "server", "scripting", "cluster", "file", "cvm"} {
+	for _, group := range []string{"string", "hash", "list", "set", "sorted-set", "stream", "bitmap", "hyperloglog", "geo", "generic", "transactions", "pubsub", "connection", "server", "scripting", "cluster", "file", "cvm"} {
 		fmt.Fprintf(&b, "## %s\n\n| command | arity | keys | flags | since | what it does |\n|---|---|---|---|---|---|\n", group)
 		for _, c := range ordered {
 			if c.Group == group {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 
@@ -113,6 +114,22 @@ func (r *Reply) Double(v float64) {
 			b = append(b[:0], short...)
 		}
 	}
+	r.number(b)
+}
+
+// Decimal appends a number without exponent, with at most 17 digits behind the point.
+func (r *Reply) Decimal(v float64) {
+	var text [64]byte
+	b := strconv.AppendFloat(text[:0], v, 'f', 17, 64)
+	b = bytes.TrimSuffix(bytes.TrimRight(b, "0"), []byte("."))
+	if string(b) == "-0" {
+		b = b[1:]
+	}
+	r.number(b)
+}
+
+// number appends a number that is text already.
+func (r *Reply) number(b []byte) {
 	if r.Proto != 3 {
 		r.Bulk(b)
 		return

@@ -28,6 +28,8 @@ type Command struct {
 	// Movable returns the keys of a command whose specification cannot tell them (a number of keys among the arguments). The
 	// arguments may be any: what does not parse has no keys.
 	Movable func(args [][]byte) [][]byte
+	// Roams reports whether a command with such arguments looks at keys that these do not name, so that all have to be locked.
+	Roams func(args [][]byte) bool
 
 	// Plan says what a command with LockPlan locks; the handler finds it in Ctx.Planned. It takes no locks itself.
 	Plan func(*Ctx) (*files.Plan, error)
@@ -88,6 +90,7 @@ func init() {
 		scriptCommands(), functionCommands(),
 		streamCommands(), streamGroupCommands(),
 		aclCommands(),
+		geoCommands(), sortCommands(),
 	} {
 		for i := range family {
 			register(&family[i], nil)
@@ -118,6 +121,14 @@ func register(c, parent *Command) {
 	for i := range c.Subs {
 		register(&c.Subs[i], c)
 	}
+}
+
+// LocksFor says how the transaction of a command with these arguments begins.
+func (c *Command) LocksFor(args [][]byte) Locks {
+	if c.Roams != nil && c.Roams(args) {
+		return LockAll
+	}
+	return c.Locks
 }
 
 // All returns every command, subcommands after their container; a command's Index is its place.
