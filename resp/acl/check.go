@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -52,6 +53,26 @@ func (u *User) Check(r *Request) (Denial, []byte) {
 		}
 	}
 	return worst, at
+}
+
+// ReadsAll reports whether the user may execute a command and, with it, read every key there is.
+func (u *User) ReadsAll(command int) bool {
+	if u.all || u.root.readsAll(u.table, command) {
+		return true
+	}
+	for _, s := range u.more {
+		if s.readsAll(u.table, command) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) readsAll(t *Table, command int) bool {
+	if !s.allCommands && !t.Commands[command].Always && !s.has(command) {
+		return false
+	}
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.read && p.pattern == "*" })
 }
 
 func (s *selector) check(t *Table, r *Request) (Denial, []byte) {

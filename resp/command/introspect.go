@@ -159,14 +159,25 @@ func (c *Command) Categories() []string {
 	}
 	switch c.Group {
 	case "generic":
+		if c.Name == "sort" || c.Name == "sort_ro" {
+			cats = append(cats, "list", "set", "sortedset")
+			break
+		}
 		cats = append(cats, "keyspace")
 	case "server", "cvm":
+		if c.Name == "command" || c.parent != nil && c.parent.Name == "command" {
+			cats = append(cats, "connection")
+		}
+	case "sorted-set":
+		cats = append(cats, "sortedset")
+	case "transactions":
+		cats = append(cats, "transaction")
 	default:
 		cats = append(cats, c.Group)
 	}
 	add(c.Flags&Keyspace != 0, "keyspace")
 	add(c.Flags&Write != 0, "write")
-	add(c.Flags&ReadOnly != 0, "read")
+	add(c.Flags&ReadOnly != 0 && c.Group != "scripting", "read") // what a script does is its own commands' affair
 	add(c.Flags&Admin != 0, "admin")
 	add(c.Flags&(Admin|Dangerous) != 0, "dangerous")
 	add(c.Flags&Blocking != 0, "blocking")

@@ -82,6 +82,9 @@ func cmdSort(c *Ctx) error {
 			return errSyntax
 		}
 	}
+	if err := mayRoam(c, &o); err != nil {
+		return err
+	}
 	out, err := kvs.Sort(c.Tx, c.Args[1], o)
 	if err != nil {
 		return err
@@ -94,6 +97,21 @@ func cmdSort(c *Ctx) error {
 		c.Reply.BulkOrNull(v.Val, v.OK)
 	}
 	return nil
+}
+
+// mayRoam refuses patterns of a user that may not read every key: the names that they make are not known before.
+func mayRoam(c *Ctx, o *kvs.SortOptions) error {
+	option := "GET"
+	switch {
+	case o.By != nil && kvs.SortsBy(o.By):
+		option = "BY"
+	case len(o.Get) == 0:
+		return nil
+	}
+	if u := c.Srv.Users().Get(c.S.User); u != nil && u.ReadsAll(c.Cmd.Index) {
+		return nil
+	}
+	return Error("ERR " + option + " option of SORT denied due to insufficient ACL permissions.")
 }
 
 // storeSorted makes a list of the result. Its values are copied: they may lie in what it replaces.

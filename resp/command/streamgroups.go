@@ -47,7 +47,7 @@ func errSubSyntax(c *Ctx) error {
 // noGroup words the absence of a group of a key that exists.
 func noGroup(err error, key, group []byte) error {
 	if errors.Is(err, streams.ErrNoGroup) {
-		return Error("NOGROUP No such consumer group '" + string(group) + "' for key name '" + string(key) + "'")
+		return Error("NOGROUP No such consumer group '" + clip(group, len(group)) + "' for key name '" + clip(key, len(key)) + "'")
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func noGroup(err error, key, group []byte) error {
 // noKeyOrGroup words the absence of either.
 func noKeyOrGroup(err error, key, group []byte) error {
 	if errors.Is(err, streams.ErrNoGroup) {
-		return Error("NOGROUP No such key '" + string(key) + "' or consumer group '" + string(group) + "'")
+		return Error("NOGROUP No such key '" + clip(key, len(key)) + "' or consumer group '" + clip(group, len(group)) + "'")
 	}
 	return err
 }

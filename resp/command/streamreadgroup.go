@@ -112,7 +112,7 @@ func readGroupNow(c *Ctx, o *readOptions) (bool, error) {
 }
 
 func noGroupOfRead(key, group []byte) error {
-	return Error("NOGROUP No such key '" + string(key) + "' or consumer group '" + string(group) + "' in XREADGROUP with GROUP option")
+	return Error("NOGROUP No such key '" + clip(key, len(key)) + "' or consumer group '" + clip(group, len(group)) + "' in XREADGROUP with GROUP option")
 }
 
 func (r *Reply) served(s *served) {
