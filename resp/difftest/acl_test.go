@@ -268,7 +268,7 @@ func fields(line string) []string {
 func TestUsersAgreeWithRedis(t *testing.T) {
 	cases := 0
 	protos := []int{3}
-	if *careful { // a minute more
+	if *careful { // a minute more: failed logins are slowed down by then
 		protos = []int{2, 3}
 	}
 	for _, proto := range protos {
