@@ -26,7 +26,7 @@ run: build ## Build, then run a server on 127.0.0.1:6379 with its data in ./cvms
 
 .PHONY: setup
 setup: ## Install what the tests need (done by the targets that need it)
-	@bash scripts/setup.sh
+	@bash scripts/setup.sh browser
 
 .PHONY: test
 test: setup ## Run all tests

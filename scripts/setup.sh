@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests, the race detector and the benchmarks need beyond Go: redis-cli, redis-server, a C compiler; with the
-# argument bench also what the evaluation compares with: fio, gocryptfs.
+# argument bench also what the evaluation compares with: fio, gocryptfs; with browser also chromium, for the status page.
 # Does nothing and prints nothing when all is there. Needs Debian or a relative of it, and root; otherwise it says what is
 # missing and goes on: the tests that need it are skipped then.
 set -euo pipefail
@@ -36,6 +36,16 @@ if [ ${#packages[@]} -gt 0 ]; then
 		exit 1
 	fi
 	echo "setup: installed ${packages[*]}"
+fi
+
+# The status page is looked at in a browser. It is large, so where it cannot be had its test is skipped, and this says so.
+if [ "${1:-}" = browser ] && ! command -v chromium >/dev/null; then
+	export DEBIAN_FRONTEND=noninteractive
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get install -y -q --no-install-recommends chromium >/dev/null 2>&1 </dev/null; then
+		echo "setup: installed chromium"
+	else
+		echo "setup: no chromium: the status page's test in a browser will be skipped" >&2
+	fi
 fi
 
 # Debian's redis-server package would start a server on port 6379, now and at every boot. The program itself is in redis-tools:
