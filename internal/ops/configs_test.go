@@ -47,8 +47,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 }
 
 func TestAlertsAndDashboardAskForWhatThereIs(t *testing.T) {
-	s, _, url := start(t)
-	s.o.CertificateEnd = func() time.Time { return time.Now() }
+	_, _, url := start(t)
 	_, text := get(t, url+"/metrics", func(r *http.Request) { r.SetBasicAuth("default", "right") })
 	there := map[string]bool{"cvmstore_lease_left_seconds": true, "cvmstore_certificate_end_seconds": true} // where there is a lease, or TLS
 	for _, name := range metricName.FindAllString(text, -1) {

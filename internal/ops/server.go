@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 
 	"cvmstore/resp"
 )
@@ -69,7 +70,7 @@ func Start(o Options) (*Server, error) {
 		Handler: s.handler(), ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: headerMax, TLSConfig: o.TLS,
 	}
-	ln = bounded(ln, connectionsMax)
+	ln = netutil.LimitListener(ln, connectionsMax)
 	if o.TLS != nil {
 		ln = tls.NewListener(ln, o.TLS)
 	}
@@ -180,38 +181,4 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	default:
 		_, _ = w.Write([]byte("ready\n"))
 	}
-}
-
-// bounded is a listener with so many connections at once.
-func bounded(ln net.Listener, n int) net.Listener {
-	return &limited{ln, make(chan struct{}, n)}
-}
-
-type limited struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	l.slots <- struct{}{} // given back when a connection ends, which the timeouts of requests see to
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &slot{Conn: c, free: l.slots}, nil
-}
-
-type slot struct {
-	net.Conn
-	free chan struct{}
-}
-
-func (c *slot) Close() error {
-	err := c.Conn.Close()
-	if c.free != nil {
-		<-c.free
-		c.free = nil
-	}
-	return err
 }
